@@ -1,0 +1,111 @@
+// Package authority is the grant's side of a lease: the one linearizable store
+// that says who holds a name, and the contract that every such store meets.
+//
+// Backends register themselves, as database/sql drivers do:
+//
+//	import _ "github.com/stint-dev/stint/backends/sqlite/sqlitelease"
+//	a, err := authority.Open(ctx, "sqlite:///var/lib/stint/leases.db")
+package authority
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/stint-dev/stint/fence"
+)
+
+// Authority grants leases. Each method makes one try and returns; retrying,
+// renewing and giving up are decided above it. All methods are safe for
+// concurrent use, and return soon after ctx is done.
+//
+// Every failure is definite or it is not. Errors that match ErrHeld, ErrNotHeld
+// or ErrInvalid mean "surely not: nothing was changed". Any other error means
+// "perhaps": the request may have been carried out, or may yet be.
+type Authority interface {
+	// Acquire grants r.Name to r.Nonce, or refuses with a *HeldError that says
+	// by whom it is held. Acquiring again with the nonce of the living grant
+	// returns that grant. Every grant's token is higher than every earlier token
+	// of the name.
+	Acquire(ctx context.Context, r Request) (Grant, error)
+	// Renew extends g by its full Length from now. *NotHeldError is definite: g
+	// ended, and never comes back.
+	Renew(ctx context.Context, g Grant) (Grant, error)
+	// Release ends g, and only this very grant. Repeating it is harmless: nil
+	// means that g is not held any more by its own doing or was released before
+	// and nobody has followed; *NotHeldError that it had ended otherwise, and
+	// nothing was changed.
+	Release(ctx context.Context, g Grant) error
+	// Inspect is a linearizable read. A name that was never held is a State
+	// that is not Held, with no error.
+	Inspect(ctx context.Context, name string) (State, error)
+	// Close frees connections and files. It releases no lease.
+	Close() error
+}
+
+// Queuer is an Authority that serves those who wait in order. A refused
+// Acquire whose Request has a Waiter takes (or keeps) that waiter's place in
+// the name's line.
+type Queuer interface {
+	// Wait returns when a further try of r.Name by r.Waiter is worthwhile, at
+	// the latest when ctx is done (nil then too). It may return early. It keeps
+	// the place in the line alive.
+	Wait(ctx context.Context, r Request) error
+	// Leave gives up the waiter's place. Repeating it is harmless.
+	Leave(ctx context.Context, r Request) error
+}
+
+// Lister is an Authority that can list the names that it knows, in the order
+// of their bytes.
+type Lister interface {
+	List(ctx context.Context) iter.Seq2[State, error]
+}
+
+// Describer is an Authority that can say in a few plain words what it is and
+// how far it reaches: "sqlite /var/lib/stint/leases.db (this host only)".
+// Passwords never appear.
+type Describer interface {
+	Describe() string
+}
+
+// Timing tells how late an Authority may be. A holder that has gone is
+// succeeded at most Lateness after its Length, measured from the last renewal
+// that the authority applied, as long as somebody is waiting.
+type Timing interface {
+	Lateness() time.Duration
+}
+
+// Request asks for a lease.
+type Request struct {
+	Name   string        // see fence.CheckName
+	Length time.Duration // how long the authority keeps it without a renewal; see CheckLength
+	Nonce  string        // unique per try; becomes the grant's nonce
+	Waiter string        // unique per wait, the same over its tries; empty: do not stand in line
+	Holder string        // who asks, for people: "web-3 pid 4711"; at most MaxHolder bytes are kept
+}
+
+// MaxHolder is how much of Request.Holder is kept, in bytes.
+const MaxHolder = 256
+
+// Grant is what an authority hands out.
+type Grant struct {
+	fence.Grant               // token and nonce
+	Name        string        //
+	Length      time.Duration // as the authority keeps it; may differ from what was asked
+	// From is the instant on this process's boot clock from which Length counts,
+	// where the authority knows better than its caller (a lease that is shared
+	// by several locks). Zero: from when the request was sent.
+	From Instant
+}
+
+// State is what an authority knows of a name.
+type State struct {
+	Name    string
+	Held    bool
+	Grant   fence.Grant   // the living grant, else the last one; zero when never held
+	Holder  string        // as its Request gave it
+	Since   time.Time     // when it was granted, by the authority's wall clock: for people, never compared
+	Length  time.Duration //
+	Left    time.Duration // until the authority lets go, at the time of the answer, by its own clock
+	Waiters int           // in line, where the authority keeps one
+}

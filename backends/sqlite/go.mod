@@ -1,0 +1,13 @@
+module github.com/stint-dev/stint/backends/sqlite
+
+go 1.26
+
+require (
+	github.com/ncruces/go-sqlite3 v0.37.0
+	github.com/stint-dev/stint v0.0.0
+	golang.org/x/sys v0.50.0
+	go.uber.org/goleak v1.3.0
+	pgregory.net/rapid v1.3.0
+)
+
+replace github.com/stint-dev/stint => ../..
