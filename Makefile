@@ -1,0 +1,48 @@
+# The commands of a checkout; `make help` lists them. Every module of go.work is
+# covered by the pattern `work`, so a new module needs no line here.
+
+GO          ?= go
+TIMEOUT     ?= 10m
+STATICCHECK := bin/staticcheck
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test lint bench clean need
+
+help: ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+build: need ## make bin/stint
+	$(GO) build -o bin/stint ./cmd/stint
+
+demo: build ## run the billing job with a worker frozen past its lease
+	bin/stint demo billing
+
+# The race detector needs a C compiler; tools/need names or installs it.
+test: need ## every test of every module, with the race detector
+	@tools/need packages
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) work
+
+# vet runs for macOS too: the clock and the process handling differ there, and
+# no machine of CI would notice that they stopped compiling. (bench measures on
+# Linux alone.)
+lint: need $(STATICCHECK) ## gofmt, vet (Linux and macOS), staticcheck
+	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	  [ -z "$$out" ] || { echo "not formatted; run gofmt -w on:"; echo "$$out"; exit 1; }
+	$(GO) vet work
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet ./... ./backends/sqlite/... ./cmd/stint/...
+	$(STATICCHECK) work
+
+# The linter is pinned in a module of its own, outside go.work, so that its
+# dependencies are nobody else's.
+$(STATICCHECK): tools/go.mod tools/go.sum
+	@mkdir -p bin
+	cd tools && GOWORK=off $(GO) build -o ../$(STATICCHECK) honnef.co/go/tools/cmd/staticcheck
+
+bench: need ## measure what the project promises; fails when a bar is missed
+	$(GO) run ./bench
+
+clean: ## remove what make has built
+	rm -rf bin
+
+need:
+	@GO="$(GO)" tools/need go
