@@ -20,6 +20,13 @@ var (
 	ErrChanged = errors.New("row has changed")
 	// ErrUnknown: the request may or may not have been carried out.
 	ErrUnknown = errors.New("outcome unknown")
+	// ErrCommitted: the claim's earlier transaction, whose outcome was unknown,
+	// has turned out to be committed. The new one was not run: it is most likely
+	// a repetition. Said once; take it as the earlier one's success.
+	ErrCommitted = errors.New("the earlier transaction was committed")
+	// ErrSequence: somebody else has committed a transaction under the same
+	// grant. A claim has one writer. Nothing was written.
+	ErrSequence = errors.New("another writer uses the same grant")
 )
 
 // StaleError refuses a token below the fence. Nothing was written. It matches

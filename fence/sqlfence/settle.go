@@ -1,0 +1,112 @@
+package sqlfence
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/stint-dev/stint/fence"
+)
+
+// Settle finds out how the claim's last InTx ended whose error matched
+// fence.ErrUnknown: whether it was applied. It says so again until the next
+// InTx. Without anything to settle it tells whether the last InTx of this claim
+// was applied. An error that matches fence.ErrUnknown means "still not known".
+//
+// A loop that simply calls InTx again does not need it (see InTx).
+func (f *Fence) Settle(ctx context.Context, c fence.Claim) (applied bool, err error) {
+	if err := checkClaim(c); err != nil {
+		return false, err
+	}
+	seq, done, err := f.sequence(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	if seq.Lost() == "" {
+		return seq.Applied(), nil
+	}
+	return f.look(ctx, c, seq)
+}
+
+// settleFirst stands before the next transaction of an unsettled claim. Where
+// the earlier one turns out to be applied, the next is most likely its
+// repetition and must not run.
+func (f *Fence) settleFirst(ctx context.Context, c fence.Claim, seq *fence.Sequence) error {
+	applied, err := f.look(ctx, c, seq)
+	switch {
+	case err != nil:
+		return err
+	case applied:
+		return fmt.Errorf("fence %q: %w: its answer had been lost. This one was not run; do not repeat that one, go on to the next", c.Name, fence.ErrCommitted)
+	}
+	return nil
+}
+
+// answerLost finds out what became of the transaction that was just sent.
+func (f *Fence) answerLost(ctx context.Context, c fence.Claim, seq *fence.Sequence, cause error) error {
+	applied, err := f.look(ctx, c, seq)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w (COMMIT had failed with: %w)", err, cause)
+	case applied:
+		return nil
+	}
+	return fmt.Errorf("fence %q: COMMIT failed and was not applied, nothing was written; it may be repeated: %w", c.Name, cause)
+}
+
+// look reads the row on another connection, with a lock, so that a COMMIT that
+// is still under way at the server comes first. The mark is the last admitted
+// transaction's; mark and count survive a successor's raise.
+//
+// It has Options.Settle even if ctx has ended: to know is worth the wait.
+func (f *Fence) look(ctx context.Context, c fence.Claim, seq *fence.Sequence) (applied bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.settle)
+	defer cancel()
+	var r record
+	var wait backoff
+	for {
+		r, err = f.lockedRead(ctx, c.Name)
+		if err == nil || refusal(err) || !wait.sleep(ctx) {
+			break
+		}
+	}
+	before, _ := seq.Count()
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("fence %q: %w: the answer to COMMIT was lost and the row could not be read: %w. "+
+			"Repeat the same work with InTx (it settles first), or call Settle; do not go on to other work", c.Name, fence.ErrUnknown, err)
+	case r.mark == seq.Lost():
+		seq.Settle(true, r.Seq)
+		return true, nil
+	case r.Seq == before:
+		seq.Settle(false, before)
+		return false, nil
+	}
+	err = fmt.Errorf("fence %q: %w: the answer to COMMIT was lost, and others have committed since (the row counts %d, this claim %d): "+
+		"only the data can tell. Raise again if the lease is still held, and read how far the work came", c.Name, fence.ErrUnknown, r.Seq, before)
+	if stale := judge(r.Row, c.Grant); stale != nil {
+		err = fmt.Errorf("%w (%w)", err, stale)
+	}
+	return false, err
+}
+
+// lockedRead leaves nothing behind: the transaction is always rolled back.
+func (f *Fence) lockedRead(ctx context.Context, name string) (r record, err error) {
+	_, err = f.begin(ctx, nil, new(bool), func(ctx context.Context, tx *sql.Tx) (err error) {
+		if _, err = tx.ExecContext(ctx, f.q.lock, name); err != nil {
+			return err
+		}
+		if r, err = f.record(ctx, tx, name); err == nil {
+			err = errDone
+		}
+		return err
+	})
+	if err == errDone {
+		if r.Fence == 0 {
+			return record{}, f.noFence(name)
+		}
+		return r, nil
+	}
+	return record{}, err
+}
