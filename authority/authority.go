@@ -10,6 +10,7 @@ package authority
 import (
 	"context"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -86,6 +87,16 @@ type Request struct {
 
 // MaxHolder is how much of Request.Holder is kept, in bytes.
 const MaxHolder = 256
+
+// KeptHolder is the Holder as an authority keeps it: valid UTF-8, cut to
+// MaxHolder bytes.
+func (r Request) KeptHolder() string {
+	h := strings.ToValidUTF8(r.Holder, "?")
+	if len(h) > MaxHolder {
+		h = strings.ToValidUTF8(h[:MaxHolder], "")
+	}
+	return h
+}
 
 // Grant is what an authority hands out.
 type Grant struct {

@@ -132,7 +132,7 @@ func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority
 	e.drop(r.Waiter)
 	a.counter++
 	*e = entry{
-		grant: fence.Grant{Token: a.counter, Nonce: r.Nonce}, holder: r.Holder[:min(len(r.Holder), authority.MaxHolder)],
+		grant: fence.Grant{Token: a.counter, Nonce: r.Nonce}, holder: r.KeptHolder(),
 		since: time.Now(), length: r.Length, deadline: now.Add(r.Length), line: e.line,
 	}
 	return authority.Grant{Grant: e.grant, Name: r.Name, Length: e.length}, nil
