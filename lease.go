@@ -2,29 +2,260 @@ package stint
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/protocol"
 )
 
 // Lease is the holder's side of a grant. It is safe for concurrent use.
-type Lease struct{}
+//
+// A lease is over when its stop time passes, and then stays over: the process
+// may have been paused for longer than the lease just before any line, so check
+// Err before every action, and let the resource check the token.
+type Lease struct {
+	rt      *runtime
+	request authority.Request
+	serial  uint64
+	parent  context.Context
+	notify  notify
 
-func (l *Lease) Name() string             { panic("skeleton") }
-func (l *Lease) Token() fence.Token       { panic("skeleton") }
-func (l *Lease) Grant() fence.Grant       { panic("skeleton") }
-func (l *Lease) Context() context.Context { panic("skeleton") }
-func (l *Lease) Err() error               { panic("skeleton") }
-func (l *Lease) Beat()                    { panic("skeleton") }
+	// Owned by the loop.
+	machine *protocol.Holder
+	at      authority.Instant // of the timer; zero: none
+	place   int               // in the heap
+	calls   []call
+	gone    bool
 
-func (l *Lease) Release(ctx context.Context) error { panic("skeleton") }
-func (l *Lease) Status() Status                    { panic("skeleton") }
+	// Written before result is sent, read after it was received.
+	grant  authority.Grant
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	unhook func() bool
+
+	result  chan error    // nil: granted
+	settled chan struct{} // closed when settleErr is set
+	settle  error
+
+	stop    atomic.Int64
+	beat    atomic.Int64
+	starved atomic.Bool
+	end     atomic.Pointer[LostError]
+
+	mu    sync.Mutex
+	stats Status
+}
+
+// notify is whom to tell of what happens while waiting.
+type notify struct {
+	waiting  func(authority.State)
+	retrying func(error)
+}
+
+// call is a request under way.
+type call struct {
+	op     protocol.Op
+	try    int
+	cancel context.CancelFunc
+}
+
+// Name returns the name that is held.
+func (l *Lease) Name() string { return l.request.Name }
+
+// Token returns the fencing token: higher than that of every earlier holder.
+func (l *Lease) Token() fence.Token { return l.grant.Token }
+
+// Grant returns what a fence checks: the token and the nonce. Its string form is
+// what travels to other processes.
+func (l *Lease) Grant() fence.Grant { return l.grant.Grant }
+
+// Context returns a context that is done when the lease is over, with a
+// *LostError as its cause. It descends from the one that was given to Acquire.
+func (l *Lease) Context() context.Context { return l.ctx }
+
+// Err returns nil while the lease is inside its stop time, and a *LostError
+// once it is over. It is the check before every action: it takes no lock,
+// allocates nothing while the lease is good, and reads the clock once, so it is
+// right even if no timer has fired yet (the process was stopped, or the machine
+// slept).
+func (l *Lease) Err() error {
+	if int64(l.rt.clock.Now()) < l.stop.Load() {
+		return nil
+	}
+	return l.lost()
+}
+
+func (l *Lease) lost() error {
+	if e := l.end.Load(); e != nil {
+		return e
+	}
+	// The loop has not come to it yet.
+	return &LostError{Name: l.Name(), Token: l.Token(), Reason: ErrExpired}
+}
+
+// Beat is a sign of life of the work; see Options.BeatWithin. It is cheap
+// enough for every turn of a loop.
+func (l *Lease) Beat() {
+	l.beat.Store(int64(l.rt.clock.Now()))
+	if l.starved.CompareAndSwap(true, false) {
+		l.rt.post(posted{lease: l, event: protocol.Beat{At: authority.Instant(l.beat.Load())}})
+	}
+}
+
+// Release gives the lease back, so that the next holder need not wait for it to
+// run out. Call it when the work has returned: Context is done from here on, and
+// after Release has returned no renewal is sent. Only this very grant is
+// released, and calling Release again gives the same answer.
+//
+// nil says that the authority confirmed it. An error that matches
+// authority.ErrNotHeld says that the lease had ended before; any other, that the
+// release could not be confirmed yet. If ctx ends first, the release goes on in
+// the background, until the authority has let go by itself.
+func (l *Lease) Release(ctx context.Context) error {
+	l.rt.post(posted{lease: l, event: protocol.Release{}})
+	select {
+	case <-l.settled:
+		return l.settle
+	default:
+	}
+	select {
+	case <-l.settled:
+		return l.settle
+	case <-ctx.Done():
+		return fmt.Errorf("stint: the release of %q is not confirmed yet and goes on in the background: %w", l.Name(), context.Cause(ctx))
+	}
+}
 
 // Status is a lease at one moment.
 type Status struct {
 	Held     bool
-	Left     time.Duration // until the stop time, by the holder's clock
+	Stop     authority.Instant // the stop time, on the host's boot clock
+	Left     time.Duration     // until then; zero when the lease is over
 	Renewals int
-	Retries  int   // tries that failed or whose answer was lost
-	LastErr  error // of the last failed try, nil after a success
+	Retries  int // requests that had no definite answer
+	// LastErr is set while the last request had no definite answer: the lease is
+	// still good, but the authority cannot be reached.
+	LastErr error
+}
+
+// Status returns the lease's present state.
+func (l *Lease) Status() Status {
+	l.mu.Lock()
+	s := l.stats
+	l.mu.Unlock()
+	s.Stop = authority.Instant(l.stop.Load())
+	if now := l.rt.clock.Now(); now < s.Stop {
+		s.Held, s.Left = true, s.Stop.Sub(now)
+	}
+	return s
+}
+
+// The rest is called by the loop.
+
+func (l *Lease) addCall(op protocol.Op, try int, cancel context.CancelFunc) {
+	l.calls = append(l.calls, call{op, try, cancel})
+}
+
+func (l *Lease) dropCall(op protocol.Op, try int) {
+	for i, c := range l.calls {
+		if c.op == op && c.try == try {
+			l.calls = append(l.calls[:i], l.calls[i+1:]...)
+			return
+		}
+	}
+}
+
+func (l *Lease) recall(op protocol.Op) {
+	for _, c := range l.calls {
+		if c.op == op {
+			c.cancel()
+		}
+	}
+}
+
+// note takes the effects that are news.
+func (l *Lease) note(e protocol.Effect) {
+	switch e := e.(type) {
+	case protocol.Granted:
+		l.granted(e)
+	case protocol.Kept:
+		l.mu.Lock()
+		l.stats.Renewals++
+		l.stats.LastErr = nil
+		l.mu.Unlock()
+		l.stop.Store(int64(e.Stop))
+	case protocol.Starved:
+		l.starved.Store(true)
+	case protocol.Trouble:
+		l.mu.Lock()
+		l.stats.Retries++
+		l.stats.LastErr = e.Err
+		l.mu.Unlock()
+		if l.notify.retrying != nil {
+			l.notify.retrying(e.Err)
+		}
+	case protocol.Waiting:
+		if l.notify.waiting != nil {
+			l.notify.waiting(e.Held.State)
+		}
+	case protocol.Ended:
+		l.ended(e.End)
+	case protocol.Settled:
+		l.settleWith(e.Err)
+	}
+}
+
+func (l *Lease) granted(e protocol.Granted) {
+	l.grant = e.Grant
+	l.ctx, l.cancel = context.WithCancelCause(l.parent)
+	l.mu.Lock()
+	l.stats.LastErr = nil
+	l.mu.Unlock()
+	l.stop.Store(int64(e.Stop))
+	// Renewal is bound to the context: the lease of an abandoned work runs out.
+	l.unhook = context.AfterFunc(l.parent, func() {
+		l.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(l.parent)}})
+	})
+	l.result <- nil
+}
+
+func (l *Lease) ended(end protocol.End) {
+	if l.ctx == nil { // never granted
+		l.result <- acquireError(l.Name(), end)
+		return
+	}
+	lost := lostError(l.Name(), l.Token(), end)
+	// In this order, so that whoever sees the lease over also sees why.
+	l.end.Store(lost)
+	l.stop.Store(math.MinInt64)
+	l.cancel(lost)
+	l.unhook()
+}
+
+func (l *Lease) settleWith(err error) {
+	if l.gone {
+		return
+	}
+	l.gone = true
+	if err != nil {
+		err = fmt.Errorf("stint: releasing %q: %w", l.Name(), err)
+	}
+	l.settle = err
+	close(l.settled)
+}
+
+// quit is the machine's end. A lease that was never released has run out at the
+// authority by now.
+func (l *Lease) quit() {
+	if l.ctx == nil {
+		return
+	}
+	if e := l.end.Load(); !l.gone && e != nil {
+		l.settleWith(fmt.Errorf("%w: %w", authority.ErrNotHeld, e))
+	}
 }

@@ -1,13 +1,30 @@
 // Package stint runs a job under a fenced lease: one holder at a time, who stops
 // by its own clock before anyone else is let in, with a token that the resource
 // checks.
+//
+//	err := stint.Do(ctx, "sqlite:///var/lib/stint/leases.db", "billing",
+//		func(ctx context.Context, l *stint.Lease) error {
+//			return bill(ctx, l.Grant()) // ctx is done before anyone else may start
+//		})
+//
+// The lock alone cannot keep a paused worker from writing late. What it writes
+// to has to refuse it: see package fence and fence/sqlfence.
 package stint
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/clock"
+	"github.com/stint-dev/stint/internal/protocol"
 )
 
 // Options sets the times of a Client's leases. The zero value is a lease of 10 s
@@ -35,29 +52,184 @@ type Options struct {
 	// Waiting, if set, is called with what the authority said each time that
 	// Acquire is told to wait. It must not block.
 	Waiting func(authority.State)
+	// Retrying, if set, is called each time that a request had no definite answer
+	// and is going to be tried again. It must not block.
+	Retrying func(error)
 }
 
-// Client takes leases from one authority. It is safe for concurrent use.
-type Client struct{}
+func (o Options) times() protocol.Times {
+	return protocol.Times{Length: o.TTL, Margin: o.Margin, Renew: o.Renew, Timeout: o.Timeout}.WithDefaults()
+}
+
+// Effective returns the options with the defaults filled in, or every rule that
+// they break in one error.
+func (o Options) Effective() (Options, error) {
+	t := o.times()
+	err := t.Check()
+	if o.Wait < 0 {
+		err = errors.Join(err, fmt.Errorf("wait %v: it cannot be negative", o.Wait))
+	}
+	if o.BeatWithin < 0 {
+		err = errors.Join(err, fmt.Errorf("beat within %v: it cannot be negative", o.BeatWithin))
+	}
+	if err != nil {
+		return o, fmt.Errorf("stint: %w", err)
+	}
+	o.TTL, o.Margin, o.Renew, o.Timeout = t.Length, t.Margin, t.Renew, t.Timeout
+	if o.Holder == "" {
+		o.Holder = thisProcess()
+	}
+	return o, nil
+}
+
+// thisProcess names the process for people.
+func thisProcess() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s pid %d", host, os.Getpid())
+}
+
+// Client takes leases from one authority. It is safe for concurrent use. It
+// runs one loop for all its leases, which Close ends.
+type Client struct {
+	rt     *runtime
+	o      Options
+	prefix func() string // of a new lease's nonces
+}
 
 // New makes a Client. It returns every bad setting in one error. The authority
-// stays the caller's to close.
-func New(a authority.Authority, o Options) (*Client, error) { panic("skeleton") }
+// stays the caller's to close, after the Client.
+func New(a authority.Authority, o Options) (*Client, error) { return newClient(a, o, clock.Boot()) }
 
-// With returns a Client of the same connection and loop with other settings.
-// Closing either closes both.
-func (c *Client) With(o Options) (*Client, error) { panic("skeleton") }
-
-// TryAcquire makes one attempt: an error that matches ErrHeld if somebody else holds it.
-func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) { panic("skeleton") }
-
-// Acquire waits for the lease. ctx ends the wait and, later, the lease.
-func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) { panic("skeleton") }
-
-// Do acquires, runs f with the lease's context, and releases when f has returned.
-func (c *Client) Do(ctx context.Context, name string, f func(context.Context, *Lease) error) error {
-	panic("skeleton")
+func newClient(a authority.Authority, o Options, c clock.Clock) (*Client, error) {
+	o, err := o.Effective()
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return nil, errors.New("stint: no authority was given; open one with authority.Open")
+	}
+	rt, err := newRuntime(a, c)
+	if err != nil {
+		return nil, fmt.Errorf("stint: %w", err)
+	}
+	go rt.loop()
+	return &Client{rt: rt, o: o, prefix: randomPrefix}, nil
 }
 
-// Close releases every lease and ends the loop.
-func (c *Client) Close() error { panic("skeleton") }
+// randomPrefix makes nonces unique in the world: 60 random bits and more.
+func randomPrefix() string { return strings.ToLower(rand.Text()[:12]) }
+
+// With returns a Client of the same authority and loop with other settings.
+// Closing either closes both.
+func (c *Client) With(o Options) (*Client, error) {
+	o, err := o.Effective()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{rt: c.rt, o: o, prefix: c.prefix}, nil
+}
+
+var serials atomic.Uint64
+
+// TryAcquire makes one attempt, and does not wait while somebody else holds the
+// name: then the error matches ErrHeld. Other errors: ErrNoAnswer, ErrTooLate,
+// authority.ErrInvalid, ErrClosed, or ctx's.
+//
+// Leases are not reentrant: a second Acquire of a name waits for the first, in
+// the same process too.
+func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
+	return c.acquire(ctx, name, false)
+}
+
+// Acquire waits for the lease, in line where the authority keeps one. ctx ends
+// the wait and, later, the lease; Options.Wait bounds the waiting alone. A wait
+// that ends leaves nothing behind.
+func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) {
+	return c.acquire(ctx, name, true)
+}
+
+func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, error) {
+	if err := fence.CheckName(name); err != nil {
+		return nil, fmt.Errorf("stint: %w: %w", authority.ErrInvalid, err)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("stint: acquiring %q: %w", name, err)
+	}
+	l := c.newLease(ctx, name, wait)
+	if !c.rt.post(posted{lease: l, event: protocol.Start{}}) {
+		return nil, fmt.Errorf("stint: acquiring %q: %w", name, ErrClosed)
+	}
+	select {
+	case err := <-l.result:
+		return l.orNil(err)
+	case <-ctx.Done():
+	}
+	c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}})
+	if err := <-l.result; err != nil {
+		return nil, err
+	}
+	// Granted in the same moment: nobody is going to use it.
+	c.rt.post(posted{lease: l, event: protocol.Release{}})
+	return nil, fmt.Errorf("stint: acquiring %q: %w", name, context.Cause(ctx))
+}
+
+func (c *Client) newLease(ctx context.Context, name string, wait bool) *Lease {
+	o, prefix := c.o, c.prefix()
+	cfg := protocol.Config{
+		Name: name, Prefix: prefix, Times: o.times(),
+		Wait: wait, Queuer: c.rt.queuer != nil, BeatWithin: o.BeatWithin,
+	}
+	if wait && o.Wait > 0 {
+		cfg.WaitUntil = c.rt.clock.Now().Add(o.Wait)
+	}
+	l := &Lease{
+		rt: c.rt, serial: serials.Add(1), parent: ctx,
+		request: authority.Request{Name: name, Length: cfg.Times.Length, Holder: o.Holder},
+		notify:  notify{o.Waiting, o.Retrying},
+		machine: protocol.NewHolder(cfg),
+		result:  make(chan error, 1), settled: make(chan struct{}),
+	}
+	if wait && cfg.Queuer {
+		l.request.Waiter = prefix
+	}
+	return l
+}
+
+// orNil is the lease unless it was not granted.
+func (l *Lease) orNil(err error) (*Lease, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Close ends every lease and every wait of the Client, gives the leases back,
+// each by itself, and ends the loop. Call it when the work has returned. It
+// waits at most twice Options.Timeout; the error names every lease whose release
+// was not confirmed by then, which runs out by itself.
+func (c *Client) Close() error {
+	c.rt.mu.Lock()
+	already := c.rt.closed
+	c.rt.mu.Unlock()
+	if already {
+		<-c.rt.done
+		return nil
+	}
+	var errs []error
+	for _, l := range c.rt.close(2 * c.o.Timeout) {
+		if l.ctx == nil { // was never granted
+			continue
+		}
+		select {
+		case <-l.settled:
+			errs = append(errs, l.settle)
+		default:
+			errs = append(errs, fmt.Errorf("stint: the release of %q (token %d) was not confirmed; it runs out by itself within %v",
+				l.Name(), l.Token(), c.o.TTL))
+		}
+	}
+	return errors.Join(errs...)
+}

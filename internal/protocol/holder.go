@@ -1,0 +1,265 @@
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
+)
+
+// Config is one holder's settings. Times must pass Check.
+type Config struct {
+	Name       string
+	Prefix     string // of this holder's nonces; unique in the world
+	Times      Times
+	Wait       bool          // go on while the name is held by another
+	Queuer     bool          // the authority keeps a line; else the holder polls
+	WaitUntil  Instant       // end of the waiting; zero: none
+	BeatWithin time.Duration // renew only if the work beat within this time; zero: always
+}
+
+// phase is what the holder is about.
+type phase uint8
+
+const (
+	fresh     phase = iota
+	asking          // an acquire is under way, or the pause before the next one
+	queued          // refused, and told to wait
+	holding         //
+	ended           // the lease is over, the work may not have returned yet
+	releasing       //
+	clearing        // the acquire failed; what it may have left behind is being removed
+	over            //
+)
+
+// maxOpen bounds the renewals under way at once: an authority that keeps silent
+// must not collect requests.
+const maxOpen = 3
+
+// askTries is how often an acquire that does not wait is sent, where no answer
+// was definite.
+const askTries = 3
+
+// try is a request whose outcome is not known for certain (yet). Its send time
+// belongs to it: an answer counts from when *this* request left.
+type try struct {
+	n      int
+	op     Op
+	sentAt Instant
+	open   bool        // no answer yet
+	of     fence.Grant // what a release releases
+}
+
+// ghost is a grant that nobody wants: it came too late, or twice.
+type ghost struct {
+	grant authority.Grant
+	next  Instant // resend
+	until Instant // by then the authority has let go by itself
+}
+
+// Holder is the machine. Make one with NewHolder, and hand it every event with
+// Step. It is not safe for concurrent use.
+type Holder struct {
+	cfg   Config
+	phase phase
+	now   Instant // of the event in hand
+	out   []Effect
+
+	n     int   // last try
+	tries []try // with unknown outcome
+	sends int   // acquires sent
+	next  Instant
+	armed Instant
+
+	held      *authority.HeldError // last refusal
+	inLine    bool                 // the authority may keep a place in the line
+	lastErr   error                // of the last request without a definite answer
+	grant     authority.Grant
+	base      Instant // from which the lease counts
+	stop      Instant
+	beat      Instant
+	starved   bool
+	endErr    error // definite: the authority does not hold the grant
+	released  int   // releases sent
+	leaves    int   // tries to leave the line that are left
+	inspected bool  // the doubtful acquires are settled
+	ghosts    []ghost
+	quit      bool
+}
+
+// NewHolder makes a machine that waits for Start.
+func NewHolder(cfg Config) *Holder { return &Holder{cfg: cfg} }
+
+// Step is told the time and an event, and returns what is to be done, in order.
+func (h *Holder) Step(now Instant, ev Event) []Effect {
+	h.now, h.out = now, nil
+	// Before anything else: an answer that was taken from the queue after the
+	// stop time does not keep the lease, whenever it arrived.
+	if h.phase == holding && now >= h.stop {
+		h.expire()
+	}
+	switch ev := ev.(type) {
+	case Start:
+		h.ask()
+	case Answer:
+		h.answer(ev)
+	case Beat:
+		h.onBeat(ev.At)
+	case Cancel:
+		h.cancel(ev.Cause)
+	case Release:
+		h.release()
+	case Tick:
+		h.armed = 0 // it has been used up
+	default:
+		panic(fmt.Sprintf("protocol: unknown event %T", ev))
+	}
+	h.due()
+	h.arm()
+	return h.out
+}
+
+func (h *Holder) emit(e Effect) { h.out = append(h.out, e) }
+
+// due does what the time asks for.
+func (h *Holder) due() {
+	switch h.phase {
+	case asking, queued:
+		if h.waitOver() {
+			h.fail(End{Reason: WaitOver, Err: h.lastRefusal()})
+		} else if h.next != 0 && h.now >= h.next {
+			h.askAgain()
+		}
+	case holding:
+		if h.now >= h.next {
+			h.renew()
+		}
+	case ended:
+		if h.now >= h.next {
+			h.phase = over // the authority has let go by itself
+		}
+	case releasing:
+		if h.now >= h.next {
+			h.sendRelease()
+		}
+	}
+	if h.phase == clearing {
+		h.clear()
+	}
+	h.haunt()
+	if h.phase == over && len(h.ghosts) == 0 && !h.quit {
+		h.quit = true
+		h.emit(Quit{})
+	}
+}
+
+// arm asks for the tick that the phase needs, if it is not the one asked for.
+func (h *Holder) arm() {
+	var at Instant
+	earlier := func(t Instant) {
+		if t != 0 && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	switch h.phase {
+	case asking, queued:
+		earlier(h.next)
+		earlier(h.cfg.WaitUntil)
+	case holding:
+		earlier(h.stop)
+		earlier(h.next)
+	case ended, releasing, clearing:
+		earlier(h.next)
+	}
+	for _, g := range h.ghosts {
+		earlier(min(g.next, g.until))
+	}
+	if at != h.armed {
+		h.armed = at
+		h.emit(Arm{at})
+	}
+}
+
+// newTry records a request that leaves now.
+func (h *Holder) newTry(op Op) int {
+	h.n++
+	h.tries = append(h.tries, try{n: h.n, op: op, sentAt: h.now, open: true})
+	return h.n
+}
+
+func (h *Holder) nonce(n int) string { return h.cfg.Prefix + "-" + strconv.Itoa(n) }
+
+// mine returns the try that a nonce belongs to, if it is one of this holder's.
+func (h *Holder) mine(nonce string) (n int, ok bool) {
+	rest, ok := strings.CutPrefix(nonce, h.cfg.Prefix+"-")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(rest)
+	return n, err == nil && n >= 1 && n <= h.n && h.nonce(n) == nonce
+}
+
+func (h *Holder) find(n int) *try {
+	for i := range h.tries {
+		if h.tries[i].n == n {
+			return &h.tries[i]
+		}
+	}
+	return nil
+}
+
+func (h *Holder) forget(n int) {
+	for i := range h.tries {
+		if h.tries[i].n == n {
+			h.tries = append(h.tries[:i], h.tries[i+1:]...)
+			return
+		}
+	}
+}
+
+// open counts the requests of one kind that have no answer yet.
+func (h *Holder) open(op Op) (n int) {
+	for _, t := range h.tries {
+		if t.op == op && t.open {
+			n++
+		}
+	}
+	return n
+}
+
+// retryDelay is the pause after a request that failed.
+func (h *Holder) retryDelay() time.Duration { return max(h.cfg.Times.Timeout/3, time.Millisecond) }
+
+// letGo is when the authority has let go of a lease by itself, at the latest.
+func (h *Holder) letGo(base Instant, length time.Duration) Instant {
+	return base.Add(length).Add(length / RateError)
+}
+
+// answer sorts the answers by what was asked.
+func (h *Holder) answer(a Answer) {
+	t := h.find(a.Try)
+	if t == nil || !t.open {
+		return // a second answer to one request
+	}
+	t.open = false
+	sent := *t
+	switch a.Op {
+	case OpAcquire:
+		h.acquired(a)
+	case OpRenew:
+		h.forget(a.Try)
+		h.renewed(a, sent.sentAt)
+	case OpRelease:
+		h.forget(a.Try)
+		h.releaseAnswered(a, sent.of)
+	case OpWait:
+		h.forget(a.Try)
+		h.waited(a)
+	case OpInspect, OpLeave:
+		h.forget(a.Try)
+		h.cleared(a)
+	}
+}

@@ -1,0 +1,298 @@
+package stint
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/internal/clock"
+	"github.com/stint-dev/stint/internal/protocol"
+)
+
+// runtime drives the protocol machines of one client: one loop and one timer
+// heap for all of them, whatever their number. Machines are touched by the loop
+// alone; everybody else posts.
+type runtime struct {
+	authority authority.Authority
+	queuer    authority.Queuer // nil where the authority keeps no line
+	clock     clock.Clock
+	alarm     clock.Alarm
+	calls     calls
+
+	mu     sync.Mutex
+	inbox  []posted
+	closed bool
+	wake   chan struct{}
+	done   chan struct{} // closed when the loop has ended
+
+	// Owned by the loop.
+	live    map[*Lease]struct{}
+	timers  timers
+	armed   authority.Instant
+	abandon bool // end the loop although machines are live
+
+	// settle, where a test sets it, waits until everything else has come to
+	// rest: then what is due at one instant is all in the inbox, and Order
+	// decides. trace is told of every step.
+	settle func()
+	trace  func(*Lease, authority.Instant, protocol.Event, []protocol.Effect)
+}
+
+// posted is an event on its way to a machine, or something for the loop to do.
+type posted struct {
+	at    authority.Instant
+	lease *Lease
+	event protocol.Event
+	do    func()
+}
+
+func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
+	alarm, err := c.NewAlarm()
+	if err != nil {
+		return nil, err
+	}
+	rt := &runtime{
+		authority: a,
+		clock:     c,
+		alarm:     alarm,
+		wake:      make(chan struct{}, 1),
+		done:      make(chan struct{}),
+		live:      map[*Lease]struct{}{},
+	}
+	rt.queuer, _ = a.(authority.Queuer)
+	rt.calls.init()
+	return rt, nil
+}
+
+// post hands an event to the loop. It reports false once the runtime is closed.
+func (rt *runtime) post(p posted) bool {
+	p.at = rt.clock.Now()
+	rt.mu.Lock()
+	if rt.closed && (p.event == protocol.Start{}) {
+		rt.mu.Unlock()
+		return false
+	}
+	rt.inbox = append(rt.inbox, p)
+	rt.mu.Unlock()
+	select {
+	case rt.wake <- struct{}{}:
+	default: // the loop is about to look anyway
+	}
+	return true
+}
+
+func (rt *runtime) loop() {
+	defer close(rt.done)
+	defer rt.alarm.Close()
+	for !rt.finished() {
+		select {
+		case <-rt.wake:
+		case <-rt.alarm.C():
+		}
+		if rt.settle != nil {
+			rt.settle()
+		}
+		rt.turn()
+	}
+}
+
+func (rt *runtime) finished() bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.closed && len(rt.inbox) == 0 && (rt.abandon || len(rt.live) == 0)
+}
+
+// turn steps every machine that has something to hear.
+func (rt *runtime) turn() {
+	rt.mu.Lock()
+	batch := rt.inbox
+	rt.inbox = nil
+	rt.mu.Unlock()
+	for now := rt.clock.Now(); len(rt.timers) > 0 && rt.timers[0].at <= now; {
+		l := rt.timers[0]
+		batch = append(batch, posted{at: l.at, lease: l, event: protocol.Tick{}})
+		rt.arm(l, 0)
+	}
+	slices.SortStableFunc(batch, func(a, b posted) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(protocol.Order(a.event), protocol.Order(b.event)))
+	})
+	for _, p := range batch {
+		if p.do != nil {
+			p.do()
+			continue
+		}
+		rt.step(p.lease, p.event)
+	}
+	if len(rt.timers) > 0 && rt.timers[0].at != rt.armed {
+		rt.armed = rt.timers[0].at
+		rt.alarm.Set(rt.armed)
+	}
+}
+
+// step moves one machine. The time is read here, after the event was taken from
+// the queue: an event may have waited there over a pause of the process.
+func (rt *runtime) step(l *Lease, ev protocol.Event) {
+	if _, alive := rt.live[l]; !alive {
+		if (ev != protocol.Start{}) {
+			return
+		}
+		rt.live[l] = struct{}{}
+	}
+	switch ev := ev.(type) {
+	case protocol.Answer:
+		l.dropCall(ev.Op, ev.Try)
+	case protocol.Tick:
+		if at := authority.Instant(l.beat.Load()); at != 0 {
+			rt.stepAt(l, protocol.Beat{At: at})
+		}
+	}
+	rt.stepAt(l, ev)
+}
+
+func (rt *runtime) stepAt(l *Lease, ev protocol.Event) {
+	now := rt.clock.Now()
+	effects := l.machine.Step(now, ev)
+	if rt.trace != nil {
+		rt.trace(l, now, ev, effects)
+	}
+	for _, e := range effects {
+		rt.perform(l, e)
+	}
+}
+
+func (rt *runtime) perform(l *Lease, e protocol.Effect) {
+	switch e := e.(type) {
+	case protocol.Send:
+		rt.send(l, e)
+	case protocol.Recall:
+		l.recall(e.Op)
+	case protocol.Arm:
+		rt.arm(l, e.At)
+	case protocol.Quit:
+		rt.arm(l, 0)
+		delete(rt.live, l)
+		l.quit()
+	default:
+		l.note(e)
+	}
+}
+
+// arm puts a lease's timer at a time, or takes it out of the heap.
+func (rt *runtime) arm(l *Lease, at authority.Instant) {
+	switch {
+	case at == 0 && l.at != 0:
+		heap.Remove(&rt.timers, l.place)
+		l.at = 0
+	case at == 0:
+	case l.at == 0:
+		l.at = at
+		heap.Push(&rt.timers, l)
+	default:
+		l.at = at
+		heap.Fix(&rt.timers, l.place)
+	}
+}
+
+// send begins a request. Its answer comes back through post.
+func (rt *runtime) send(l *Lease, s protocol.Send) {
+	ctx, cancel := context.WithCancel(rt.calls.ctx)
+	if s.Deadline != 0 {
+		cancel() // replaced by one with a deadline
+		ctx, cancel = context.WithTimeout(rt.calls.ctx, max(0, s.Deadline.Sub(rt.clock.Now())))
+	}
+	l.addCall(s.Op, s.Try, cancel)
+	job := func() {
+		a := protocol.Answer{Op: s.Op, Try: s.Try}
+		if a.Err = ctx.Err(); a.Err == nil { // a recalled request is never sent
+			rt.call(ctx, l, s, &a)
+		}
+		cancel()
+		rt.post(posted{lease: l, event: a})
+	}
+	if s.Op == protocol.OpWait {
+		rt.calls.run(job) // lasts as long as the waiting does
+		return
+	}
+	rt.calls.queue(job)
+}
+
+func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
+	r := l.request
+	r.Nonce = s.Nonce
+	switch s.Op {
+	case protocol.OpAcquire:
+		a.Grant, a.Err = rt.authority.Acquire(ctx, r)
+	case protocol.OpRenew:
+		a.Grant, a.Err = rt.authority.Renew(ctx, s.Grant)
+	case protocol.OpRelease:
+		a.Err = rt.authority.Release(ctx, s.Grant)
+	case protocol.OpInspect:
+		a.State, a.Err = rt.authority.Inspect(ctx, r.Name)
+	case protocol.OpWait:
+		a.Err = rt.queuer.Wait(ctx, r)
+	case protocol.OpLeave:
+		a.Err = rt.queuer.Leave(ctx, r)
+	}
+}
+
+// close ends the waiting and the leases, and waits until each is given back, at
+// most for a time.
+func (rt *runtime) close(within time.Duration) []*Lease {
+	var all []*Lease
+	asked := make(chan struct{})
+	rt.post(posted{do: func() {
+		for l := range rt.live {
+			all = append(all, l)
+		}
+		slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.serial, b.serial) })
+		for _, l := range all {
+			rt.step(l, protocol.Cancel{Cause: ErrClosed})
+			rt.step(l, protocol.Release{})
+		}
+		close(asked)
+	}})
+	rt.mu.Lock()
+	rt.closed = true
+	rt.mu.Unlock()
+	<-asked
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case <-rt.done:
+	case <-timeout.C:
+		rt.post(posted{do: func() { rt.abandon = true }})
+		<-rt.done
+	}
+	rt.calls.end()
+	return all
+}
+
+// timers is a heap of the leases that wait for a time.
+type timers []*Lease
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].at < t[j].at }
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].place, t[j].place = i, j
+}
+
+// Push is heap.Interface's.
+func (t *timers) Push(x any) {
+	l := x.(*Lease)
+	l.place = len(*t)
+	*t = append(*t, l)
+}
+
+// Pop is heap.Interface's.
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	l := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	return l
+}
