@@ -33,7 +33,7 @@ func (f *Fence) Check(ctx context.Context, c fence.Claim) error {
 	r, err := f.record(ctx, f.db, c.Name)
 	switch {
 	case err == nil:
-		return judge(r.Row, c.Grant)
+		return r.CheckWrite(c.Grant)
 	case refusal(err):
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *Fence) FinishTx(ctx context.Context, tx *sql.Tx, c fence.Claim) error {
 	if err != nil {
 		return err
 	}
-	return judge(r.Row, c.Grant)
+	return r.CheckWrite(c.Grant)
 }
 
 const page = 256

@@ -111,7 +111,7 @@ func (f *Fence) admit(ctx context.Context, tx *sql.Tx, c fence.Claim, seq *fence
 	case n == 1:
 		return r.Seq - 1, nil
 	}
-	if err := judge(r.Row, c.Grant); err != nil {
+	if err := r.CheckWrite(c.Grant); err != nil {
 		return 0, err
 	}
 	return 0, fmt.Errorf("fence %q: %w: the row counts %d transactions, this claim %d. Nothing was written. A claim has one writer at a time; "+

@@ -31,25 +31,24 @@ func (f *Fence) Raise(ctx context.Context, name string, g fence.Grant) (fence.Cl
 		if err != nil {
 			return err
 		}
-		if err := f.mayRaise(ctx, tx, was.Row, g); err != nil {
+		repeated, err := f.checkRaise(ctx, tx, was.Row, g)
+		if err != nil {
 			return err
 		}
-		if was.Fence == g.Token && was.Nonce == g.Nonce {
+		c.Seq = fence.NewSequence(was.Seq)
+		if repeated {
 			c.Previous, err = unpackPrevious(name, was.prev)
 			if err != nil {
 				return err
 			}
-			err = execOne(ctx, tx, f.q.again, name, g.Token, g.Nonce)
-		} else {
-			c.Previous = was.Row
-			var prev string
-			if prev, err = packPrevious(was.Row); err != nil {
-				return err
-			}
-			err = execOne(ctx, tx, f.q.raise, g.Token, g.Nonce, g.Token, prev, name, g.Token, g.Token)
+			return execOne(ctx, tx, f.q.again, name, g.Token, g.Nonce)
 		}
-		c.Seq = fence.NewSequence(was.Seq)
-		return err
+		c.Previous = was.Row
+		prev, err := packPrevious(was.Row)
+		if err != nil {
+			return err
+		}
+		return execOne(ctx, tx, f.q.raise, g.Token, g.Nonce, g.Token, prev, name, g.Token, g.Token)
 	})
 	if err != nil {
 		return fence.Claim{}, err
@@ -57,28 +56,17 @@ func (f *Fence) Raise(ctx context.Context, name string, g fence.Grant) (fence.Cl
 	return c, nil
 }
 
-// mayRaise says why g may not raise the row, or nil. A fence of the same token
-// without a nonce was set by Bar: the first grant with that token is let in.
-func (f *Fence) mayRaise(ctx context.Context, tx *sql.Tx, was fence.Row, g fence.Grant) error {
-	switch {
-	case was.Fence > g.Token:
-		return &fence.StaleError{Name: was.Name, Presented: g.Token, Fence: was.Fence, AtRaise: true}
-	case was.Fence == g.Token && was.Nonce != "" && was.Nonce != g.Nonce:
-		return &fence.RepeatedError{Name: was.Name, Presented: g, Admitted: fence.Grant{Token: was.Fence, Nonce: was.Nonce}}
-	case was.Fence > 0:
-		return nil
+// checkRaise applies the rules. A fence of zero is a row that was made a moment
+// ago: the name is new, or its row was pruned.
+func (f *Fence) checkRaise(ctx context.Context, tx *sql.Tx, was fence.Row, g fence.Grant) (repeated bool, err error) {
+	if was.Fence > 0 {
+		return was.CheckRaise(g)
 	}
-	// The row was made a moment ago: the name is new, or its row was pruned.
-	// Every pruned row's token is at most the floor, and one that equals it
-	// belonged to another grant.
 	floor, err := f.floor(ctx, tx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if g.Token <= floor {
-		return &fence.StaleError{Name: was.Name, Presented: g.Token, Fence: floor, AtRaise: true}
-	}
-	return nil
+	return false, fence.CheckFloor(was.Name, floor, g)
 }
 
 func (f *Fence) floor(ctx context.Context, tx *sql.Tx) (t fence.Token, err error) {

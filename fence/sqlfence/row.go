@@ -61,20 +61,6 @@ func (f *Fence) Row(ctx context.Context, name string) (fence.Row, error) {
 	return r.Row, err
 }
 
-// judge says why a write of g is not admitted by the row, or nil if it is.
-func judge(r fence.Row, g fence.Grant) error {
-	switch {
-	case r.Fence > g.Token:
-		return &fence.StaleError{Name: r.Name, Presented: g.Token, Fence: r.Fence}
-	case r.Fence == g.Token && r.Nonce == g.Nonce:
-		return nil
-	case r.Fence == g.Token && r.Nonce != "":
-		return &fence.RepeatedError{Name: r.Name, Presented: g, Admitted: fence.Grant{Token: r.Fence, Nonce: r.Nonce}}
-	}
-	return fmt.Errorf("fence %q: %w for token %d: it stands at %d. Nothing was written; a holder raises the fence before its first write",
-		r.Name, fence.ErrNotRaised, g.Token, r.Fence)
-}
-
 // The row before a raise is kept in the row, so that a repeated raise gives the
 // same Previous: a holder that never got the first answer still learns how the
 // last one left things.

@@ -85,7 +85,7 @@ func (f *Fence) look(ctx context.Context, c fence.Claim, seq *fence.Sequence) (a
 	}
 	err = fmt.Errorf("fence %q: %w: the answer to COMMIT was lost, and others have committed since (the row counts %d, this claim %d): "+
 		"only the data can tell. Raise again if the lease is still held, and read how far the work came", c.Name, fence.ErrUnknown, r.Seq, before)
-	if stale := judge(r.Row, c.Grant); stale != nil {
+	if stale := r.CheckWrite(c.Grant); stale != nil {
 		err = fmt.Errorf("%w (%w)", err, stale)
 	}
 	return false, err
