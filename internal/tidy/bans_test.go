@@ -1,0 +1,216 @@
+package tidy
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ban forbids names of one package in some files, and says what to use instead.
+type ban struct {
+	path    string // import path
+	names   []string
+	where   func(source) bool
+	instead string
+	// but lists files that have a good reason, which their code states.
+	but []string
+}
+
+func production(s source) bool { return !s.isTest() && !s.isSupport() && !under(s.pkg(), "bench") }
+
+func library(s source) bool { return production(s) && !under(s.pkg(), "cmd") }
+
+// holderSide is the code that decides when a holder must have stopped.
+func holderSide(s source) bool {
+	return production(s) && (s.pkg() == "." || under(s.pkg(), "internal")) && !under(s.pkg(), "internal/clock")
+}
+
+var bans = []ban{
+	{
+		path: "time", names: []string{"Now", "Since", "Until"}, where: library,
+		instead: "authority.BootClock, which counts suspended time and never steps; a wall clock is for people only",
+		but:     wallClocks,
+	},
+	{
+		path: "time", names: []string{"Sleep"}, where: library,
+		instead: "a wait that ends with its context",
+		but:     naps,
+	},
+	{
+		path: "time", names: []string{"After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}, where: holderSide,
+		instead: "an alarm of internal/clock: these timers stand still while the machine sleeps",
+		but:     shortTimers,
+	},
+	{
+		path: "fmt", names: []string{"Print", "Printf", "Println"}, where: library,
+		instead: "an error or a returned value: a library does not write to its user's output",
+	},
+	{
+		path: "log", names: []string{"Print", "Printf", "Println", "Fatal", "Fatalf", "Fatalln", "Panic", "Panicf"}, where: library,
+		instead: "an error or a returned value: a library does not write to its user's output",
+	},
+	{
+		path: "os", names: []string{"Exit"}, where: library,
+		instead: "an error: only a command ends its process",
+	},
+}
+
+// wallClocks are the files that read the wall clock, to show it to people or to
+// tell what is idle, or the clock of package time where there is no other.
+var wallClocks = []string{
+	"authority/clock_other.go",
+	"authority/memlease/list.go", "authority/memlease/memlease.go", "authority/memlease/wait.go", // State.Since; who still stands in line
+	"fence/mem.go", "fence/mem_ops.go", // Row.Since; what Prune takes for idle
+	"internal/clock/clock.go", // the clock of testing/synctest
+}
+
+// naps are the files that sleep for about a millisecond between two tries, in a
+// loop that ends with its context.
+var naps = []string{
+	"backends/sqlite/sqlitelease/conn.go",
+}
+
+// shortTimers are the holder's files that wait for something else than a lease's
+// times.
+var shortTimers = []string{
+	"runtime.go", // how long Close waits for its releases
+}
+
+func bannedNames(files []source) []string {
+	var complaints []string
+	for _, s := range files {
+		for _, b := range bans {
+			local := s.named(b.path)
+			if local == "" || !b.where(s) || slices.Contains(b.but, s.path) {
+				continue
+			}
+			ast.Inspect(s.ast, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == local && slices.Contains(b.names, sel.Sel.Name) {
+						complaints = append(complaints, s.complain(n.Pos(), "%s.%s is banned here: use %s", b.path, sel.Sel.Name, b.instead))
+					}
+				}
+				return true
+			})
+		}
+	}
+	return complaints
+}
+
+func TestBannedNamesHaveReplacements(t *testing.T) {
+	t.Run("the tree", func(t *testing.T) { holds(t, bannedNames) })
+	t.Run("every exception is needed", func(t *testing.T) {
+		files := tree(t)
+		for _, name := range slices.Concat(wallClocks, naps, shortTimers) {
+			i := slices.IndexFunc(files, func(s source) bool { return s.path == name })
+			if i < 0 || files[i].named("time") == "" {
+				t.Errorf("%s is excepted from a ban, but it does not use package time (or does not exist)", name)
+			}
+		}
+	})
+	sees(t, bannedNames, []example{
+		{"lease.go", `import "time"; var t = time.Now()`, []string{"time.Now is banned here: use authority.BootClock"}},
+		{"lease.go", `import "time"; var t = time.Second`, nil},
+		{"lease.go", `import "time"; var t = time.NewTimer(1)`, []string{"time.NewTimer is banned"}},
+		{"backends/sqlite/sqlitelease/a.go", `import "time"; var t = time.NewTimer(1)`, nil},
+		{"backends/sqlite/sqlitelease/a.go", `import "time"; func f() { time.Sleep(1) }`, []string{"time.Sleep is banned"}},
+		{"lease_test.go", `import "time"; var t = time.Now()`, nil},
+		{"authority/clock_other.go", `import "time"; var t = time.Now()`, nil},
+		{"fence/a.go", `import "fmt"; func f() { fmt.Println() }`, []string{"fmt.Println is banned"}},
+		{"cmd/stint/main.go", `import "fmt"; func f() { fmt.Println() }`, nil},
+	})
+}
+
+// noSkips: a test that is skipped where CI runs promises nothing.
+func noSkips(files []source) []string {
+	var complaints []string
+	for _, s := range files {
+		if !s.isTest() && !s.isSupport() {
+			continue
+		}
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, sel.Sel.Name) {
+				if x, ok := sel.X.(*ast.Ident); ok && (x.Name == "t" || x.Name == "tb" || x.Name == "b") {
+					complaints = append(complaints, s.complain(n.Pos(), "a skipped test promises nothing: install what it needs (tools/need) or fail"))
+				}
+			}
+			return true
+		})
+	}
+	return complaints
+}
+
+func TestNoTestIsSkipped(t *testing.T) {
+	t.Run("the tree", func(t *testing.T) { holds(t, noSkips) })
+	sees(t, noSkips, []example{
+		{"a_test.go", `import "testing"; func TestA(t *testing.T) { t.Skip("no engine") }`, []string{"promises nothing"}},
+		{"a_test.go", `import "testing"; func TestA(t *testing.T) { t.Log("x") }`, nil},
+	})
+}
+
+// sleepsInTests: a test waits for what it needs, with a deadline; a sleep hopes.
+func sleepsInTests(files []source) []string {
+	var complaints []string
+	for _, s := range files {
+		local := s.named("time")
+		if !s.isTest() || local == "" {
+			continue
+		}
+		for _, d := range s.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			ast.Inspect(fn.Body, func(n ast.Node) bool {
+				if _, loop := n.(*ast.ForStmt); loop {
+					return false // between two looks at a condition
+				}
+				if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+					if x, ok := sel.X.(*ast.Ident); ok && x.Name == local && !explained(s, n) {
+						complaints = append(complaints, s.complain(n.Pos(), "a sleep that hopes: wait for a condition in a loop, or say in a comment beside it why this time has to pass"))
+					}
+				}
+				return true
+			})
+		}
+	}
+	return complaints
+}
+
+// explained reports whether a comment stands on the node's line or the one
+// before it.
+func explained(s source, n ast.Node) bool {
+	line := s.fset.Position(n.Pos()).Line
+	return slices.ContainsFunc(s.ast.Comments, func(c *ast.CommentGroup) bool {
+		end := s.fset.Position(c.End()).Line
+		return end == line || end == line-1
+	})
+}
+
+func TestNoTestSleepsInHope(t *testing.T) {
+	t.Run("the tree", func(t *testing.T) { holds(t, sleepsInTests) })
+	sees(t, sleepsInTests, []example{
+		{"a_test.go", "import \"time\"\nfunc f() {\n\ttime.Sleep(1)\n}", []string{"a sleep that hopes"}},
+		{"a_test.go", "import \"time\"\nfunc f() {\n\tfor !g() {\n\t\ttime.Sleep(1)\n\t}\n}", nil},
+		{"a_test.go", "import \"time\"\nfunc f() {\n\t// The lease has to run out.\n\ttime.Sleep(1)\n}", nil},
+	})
+}
+
+// strayWords finds text that belongs to one machine or one place, not to the
+// project.
+func strayWords(name, text string) []string {
+	var complaints []string
+	for i, line := range strings.Split(text, "\n") {
+		for _, word := range []string{"/work" + "/main", "/work" + "/shared", "../" + "shared", "/root" + "/go", "kill" + "all ", "p" + "kill "} {
+			if strings.Contains(line, word) {
+				complaints = append(complaints, fmt.Sprintf("%s:%d: %q has no place in the project", name, i+1, word))
+			}
+		}
+		if m := reportNumber.FindString(line); m != "" {
+			complaints = append(complaints, fmt.Sprintf("%s:%d: %s: name the promise, not a report", name, i+1, m))
+		}
+	}
+	return complaints
+}
