@@ -24,6 +24,8 @@ func (b *bench) run() error {
 		run   func() error
 	}{
 		{"two processes write to one SQLite file (why the driver is ncruces/go-sqlite3)", b.writers},
+		{"the check before every action", b.leaseErr},
+		{"many leases in one client", b.manyLeases},
 	} {
 		fmt.Fprintf(b.out, "\n%s\n", part.title)
 		if err := part.run(); err != nil {
