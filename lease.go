@@ -120,13 +120,18 @@ func (l *Lease) Release(ctx context.Context) error {
 	l.rt.post(posted{lease: l, event: protocol.Release{}})
 	select {
 	case <-l.settled:
+	case <-l.rt.done:
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.settled: // preferred, whatever else happened
 		return l.settle
 	default:
 	}
 	select {
-	case <-l.settled:
-		return l.settle
-	case <-ctx.Done():
+	case <-l.rt.done:
+		return fmt.Errorf("stint: the release of %q was not confirmed: %w; the lease runs out by itself", l.Name(), ErrClosed)
+	default:
 		return fmt.Errorf("stint: the release of %q is not confirmed yet and goes on in the background: %w", l.Name(), context.Cause(ctx))
 	}
 }

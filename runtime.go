@@ -31,6 +31,7 @@ type runtime struct {
 
 	// Owned by the loop.
 	live    map[*Lease]struct{}
+	closing bool // nothing new is begun
 	timers  timers
 	armed   authority.Instant
 	abandon bool // end the loop although machines are live
@@ -140,6 +141,10 @@ func (rt *runtime) step(l *Lease, ev protocol.Event) {
 		if (ev != protocol.Start{}) {
 			return
 		}
+		if rt.closing {
+			l.result <- acquireError(l.Name(), protocol.End{Reason: protocol.Rejected, Err: ErrClosed})
+			return
+		}
 		rt.live[l] = struct{}{}
 	}
 	switch ev := ev.(type) {
@@ -199,11 +204,7 @@ func (rt *runtime) arm(l *Lease, at authority.Instant) {
 
 // send begins a request. Its answer comes back through post.
 func (rt *runtime) send(l *Lease, s protocol.Send) {
-	ctx, cancel := context.WithCancel(rt.calls.ctx)
-	if s.Deadline != 0 {
-		cancel() // replaced by one with a deadline
-		ctx, cancel = context.WithTimeout(rt.calls.ctx, max(0, s.Deadline.Sub(rt.clock.Now())))
-	}
+	ctx, cancel := rt.callContext(s.Deadline)
 	l.addCall(s.Op, s.Try, cancel)
 	job := func() {
 		a := protocol.Answer{Op: s.Op, Try: s.Try}
@@ -218,6 +219,13 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 		return
 	}
 	rt.calls.queue(job)
+}
+
+func (rt *runtime) callContext(deadline authority.Instant) (context.Context, context.CancelFunc) {
+	if deadline == 0 {
+		return context.WithCancel(rt.calls.ctx)
+	}
+	return context.WithTimeout(rt.calls.ctx, max(0, deadline.Sub(rt.clock.Now())))
 }
 
 func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
@@ -245,6 +253,10 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 	var all []*Lease
 	asked := make(chan struct{})
 	rt.post(posted{do: func() {
+		rt.mu.Lock()
+		rt.closed = true
+		rt.mu.Unlock()
+		rt.closing = true
 		for l := range rt.live {
 			all = append(all, l)
 		}
@@ -255,9 +267,6 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 		}
 		close(asked)
 	}})
-	rt.mu.Lock()
-	rt.closed = true
-	rt.mu.Unlock()
 	<-asked
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()

@@ -96,6 +96,7 @@ func (h *Holder) granted(g authority.Grant) {
 		length = h.cfg.Times.Length
 	}
 	base := t.sentAt
+	h.forget(n) // its outcome is known: it was granted
 	if g.From != 0 {
 		base = min(g.From, h.now)
 	}

@@ -145,3 +145,6 @@ func (h *Holder) cancel(cause error) {
 		h.end(End{Reason: Cancelled, Err: cause})
 	}
 }
+
+// Starving reports whether a renewal was left out for want of a sign of life.
+func (h *Holder) Starving() bool { return h.starved && h.phase == holding }

@@ -1,0 +1,132 @@
+package stint
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/internal/clock"
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/internal/scenario"
+)
+
+// TestRuntimeGivesTheSameTranscripts runs every scenario through the client, its
+// loop and its goroutines, and wants the bytes that the virtual driver gave: what
+// a simulator proves of the machine then holds for what users run.
+func TestRuntimeGivesTheSameTranscripts(t *testing.T) {
+	files, err := filepath.Glob("internal/scenario/testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := scenario.Parse(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			synctest.Test(t, func(t *testing.T) { got = playScenario(t, s) })
+			if got != s.Want {
+				t.Errorf("%s\nruntime:\n%s\nfile:\n%s", s.Title, got, s.Want)
+			}
+		})
+	}
+}
+
+// timeline is the time of a synctest bubble.
+type timeline struct{ clock.Clock }
+
+func (timeline) After(d time.Duration, f func()) { time.AfterFunc(d, f) }
+
+// player performs a script's steps on a client.
+type player struct {
+	t      *testing.T
+	client *Client
+	world  *scenario.World
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	try    bool
+	lease  chan *Lease
+	paused atomic.Int64
+}
+
+func playScenario(t *testing.T, s scenario.Script) string {
+	c := clock.Process()
+	world := scenario.NewWorld(s, timeline{c})
+	o := Options{
+		TTL: s.Times.Length, Margin: s.Times.Margin, Renew: s.Times.Renew, Timeout: s.Times.Timeout,
+		Wait: s.Wait, BeatWithin: s.BeatWithin,
+	}
+	o, err := o.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := newRuntime(world.Authority(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &player{t: t, world: world, try: s.Try, lease: make(chan *Lease, 1)}
+	p.client = &Client{rt: rt, o: o, prefix: func() string { return scenario.Prefix }}
+	p.ctx, p.cancel = context.WithCancelCause(t.Context())
+	rt.settle = func() {
+		synctest.Wait()
+		if rest := authority.Instant(p.paused.Load()).Sub(c.Now()); rest > 0 { // the process stands still
+			time.Sleep(rest)
+			synctest.Wait()
+		}
+	}
+	var transcript scenario.Transcript
+	var closing atomic.Bool
+	rt.trace = func(_ *Lease, now authority.Instant, ev protocol.Event, effects []protocol.Effect) {
+		if !closing.Load() {
+			transcript.Record(now, ev, effects)
+		}
+	}
+	go rt.loop()
+	for _, step := range s.Steps {
+		time.AfterFunc(step.At, func() { p.do(step, c.Now()) })
+	}
+	time.Sleep(s.Until)
+	closing.Store(true)
+	_ = p.client.Close()
+	time.Sleep(time.Hour) // what the network still carries
+	return transcript.String()
+}
+
+func (p *player) do(s scenario.Step, now authority.Instant) {
+	if p.world.Do(s) {
+		return
+	}
+	switch s.What {
+	case "start":
+		acquire := p.client.Acquire
+		if p.try {
+			acquire = p.client.TryAcquire
+		}
+		l, err := acquire(p.ctx, "job")
+		if err == nil {
+			p.lease <- l
+		}
+	case "cancel":
+		p.cancel(scenario.ErrCause)
+	case "pause":
+		p.paused.Store(int64(now.Add(s.For)))
+	case "beat":
+		l := <-p.lease
+		p.lease <- l
+		l.Beat()
+	case "release":
+		l := <-p.lease
+		_ = l.Release(context.Background())
+	}
+}
