@@ -52,6 +52,9 @@ func (m *Memory) Prune(ctx context.Context, idle time.Duration) (n int, err erro
 	if err := ctx.Err(); err != nil {
 		return 0, context.Cause(ctx)
 	}
+	if idle < 0 {
+		return 0, fmt.Errorf("fence: prune: idle time %v is negative", idle)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, r := range m.rows {

@@ -16,8 +16,8 @@ import (
 // Otherwise nothing is written, and the error says why (fence.ErrStale,
 // ErrRepeated, ErrNoFence, ErrNotRaised, ErrSequence).
 //
-// An error or a panic of fn rolls back; the error is returned as it is. fn uses
-// tx alone, does not commit or roll back, and does not use the same claim
+// An error or a panic of fn rolls back; the error is returned as it is, with the
+// cause of ctx if that has ended. fn uses tx alone, does not commit or roll back, and does not use the same claim
 // again. When ctx ends before COMMIT is sent, the transaction is rolled back;
 // not after. While fn runs on SQLite, every other writer of the file waits.
 //
@@ -87,7 +87,7 @@ func (f *Fence) inTx(ctx context.Context, c fence.Claim, seq *fence.Sequence, op
 		seq.Settle(false, n)
 	}
 	if started || refusal(err) {
-		return err
+		return withCause(ctx, err)
 	}
 	return f.explain(fmt.Sprintf("transaction under fence %q", c.Name), err)
 }
@@ -135,7 +135,7 @@ func (f *Fence) endedInside(ctx context.Context, c fence.Claim, seq *fence.Seque
 			seq.Settle(false, before)
 		}
 		if err != nil || r.mark != mark {
-			return cause
+			return withCause(ctx, cause)
 		}
 	}
 	applied, err := f.look(ctx, c, seq)
@@ -146,6 +146,15 @@ func (f *Fence) endedInside(ctx context.Context, c fence.Claim, seq *fence.Seque
 		return joinCause(fmt.Errorf("fence %q: %w: it committed, and what it wrote until then stands. InTx commits when the function returns nil", c.Name, ErrEnded), cause)
 	}
 	return joinCause(fmt.Errorf("fence %q: %w: it rolled back, and nothing was written. InTx rolls back when the function returns an error", c.Name, ErrEnded), cause)
+}
+
+// withCause adds why ctx ended, which database/sql leaves out: that the lease
+// was lost, say.
+func withCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return err
 }
 
 func joinCause(err, cause error) error {
