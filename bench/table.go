@@ -26,6 +26,7 @@ func (b *bench) run() error {
 		{"two processes write to one SQLite file (why the driver is ncruces/go-sqlite3)", b.writers},
 		{"the check before every action", b.leaseErr},
 		{"many leases in one client", b.manyLeases},
+		{"the price of the fence, on SQLite", b.fenced},
 	} {
 		fmt.Fprintf(b.out, "\n%s\n", part.title)
 		if err := part.run(); err != nil {
