@@ -7,6 +7,7 @@ require (
 	github.com/ncruces/go-sqlite3 v0.37.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
 	github.com/stint-dev/stint v0.0.0
 	github.com/stint-dev/stint/backends/sqlite v0.0.0
 	golang.org/x/sys v0.50.0

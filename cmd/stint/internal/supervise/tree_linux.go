@@ -1,0 +1,136 @@
+package supervise
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// scope is the command's part of the process tree.
+type scope struct {
+	group  cgroup
+	before map[int]uint64 // children that this process already had (a shell that exec'ed stint), with their start
+}
+
+// prepare makes this process the one that orphans fall to.
+func (s *scope) prepare() {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	s.before = map[int]uint64{}
+	self := os.Getpid()
+	for _, p := range processes() {
+		if p.Parent == self {
+			s.before[p.Pid] = p.start
+		}
+	}
+	s.group = newCgroup()
+}
+
+func (s *scope) enter(a *syscall.SysProcAttr) bool {
+	if s.group.dir == nil {
+		return false
+	}
+	a.UseCgroupFD, a.CgroupFD = true, int(s.group.dir.Fd())
+	return true
+}
+
+func (s *scope) kill()             { s.group.kill() }
+func (s *scope) close()            { s.group.close() }
+func (s *scope) hadChildren() bool { return len(s.before) > 0 }
+
+// left lists the living descendants of this process, apart from those it had
+// before the command.
+func (s *scope) left() []Process {
+	children := map[int][]Process{}
+	for _, p := range processes() {
+		children[p.Parent] = append(children[p.Parent], p)
+	}
+	var left []Process
+	queue := []int{os.Getpid()}
+	for len(queue) > 0 {
+		parent := queue[0]
+		queue = queue[1:]
+		for _, p := range children[parent] {
+			if start, old := s.before[p.Pid]; old && start == p.start {
+				continue
+			}
+			queue = append(queue, p.Pid)
+			if !p.zombie {
+				left = append(left, p)
+			}
+		}
+	}
+	return left
+}
+
+// processes reads the process table; what vanishes meanwhile is left out.
+func processes() []Process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var all []Process
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, err := readProcess(pid); err == nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+var errStat = errors.New("unreadable process status")
+
+// readProcess reads /proc/PID/stat. The name is in parentheses and may hold
+// anything, parentheses too: the fields begin after the last one.
+func readProcess(pid int) (Process, error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, err
+	}
+	return parseStat(pid, b)
+}
+
+func parseStat(pid int, b []byte) (Process, error) {
+	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 0 || end < open {
+		return Process{}, errStat
+	}
+	f := bytes.Fields(b[end+1:])
+	if len(f) < 20 {
+		return Process{}, errStat
+	}
+	parent, err1 := strconv.Atoi(string(f[1]))
+	group, err2 := strconv.Atoi(string(f[2]))
+	start, err3 := strconv.ParseUint(string(f[19]), 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Process{}, errStat
+	}
+	state := f[0][0]
+	return Process{
+		Pid: pid, Parent: parent, Group: group, Name: string(b[open+1 : end]),
+		zombie: state == 'Z' || state == 'X', start: start,
+	}, nil
+}
+
+// signal reaches this very process: the number is pinned first, and then its
+// start is compared, since a descendant's own parent may have reaped it.
+func (p Process) signal(sig syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.Pid, 0)
+	if err != nil {
+		if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+			_ = syscall.Kill(p.Pid, sig)
+		}
+		return
+	}
+	defer unix.Close(fd)
+	if now, err := readProcess(p.Pid); err == nil && now.start == p.start {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
