@@ -190,13 +190,13 @@ func sleepsInTests(files []source) []string {
 	return complaints
 }
 
-// explained reports whether a comment stands on the node's line or the one
-// before it.
+// explained reports whether a comment stands on the node's line or at most three
+// lines before it.
 func explained(s source, n ast.Node) bool {
 	line := s.fset.Position(n.Pos()).Line
 	return slices.ContainsFunc(s.ast.Comments, func(c *ast.CommentGroup) bool {
 		end := s.fset.Position(c.End()).Line
-		return end == line || end == line-1
+		return line-3 <= end && end <= line
 	})
 }
 
