@@ -230,7 +230,9 @@ func (rt *runtime) callContext(deadline authority.Instant) (context.Context, con
 
 func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
 	r := l.request
-	r.Nonce = s.Nonce
+	if s.Nonce != "" {
+		r.Nonce = s.Nonce
+	}
 	switch s.Op {
 	case protocol.OpAcquire:
 		a.Grant, a.Err = rt.authority.Acquire(ctx, r)
@@ -262,7 +264,10 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 		}
 		slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.serial, b.serial) })
 		for _, l := range all {
-			rt.step(l, protocol.Cancel{Cause: ErrClosed})
+			if l.ctx == nil {
+				rt.step(l, protocol.Cancel{Cause: ErrClosed})
+				continue
+			}
 			rt.step(l, protocol.Release{})
 		}
 		close(asked)

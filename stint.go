@@ -187,7 +187,7 @@ func (c *Client) newLease(ctx context.Context, name string, wait bool) *Lease {
 	}
 	l := &Lease{
 		rt: c.rt, serial: serials.Add(1), parent: ctx,
-		request: authority.Request{Name: name, Length: cfg.Times.Length, Holder: o.Holder},
+		request: authority.Request{Name: name, Length: cfg.Times.Length, Nonce: prefix, Holder: o.Holder},
 		notify:  notify{o.Waiting, o.Retrying},
 		machine: protocol.NewHolder(cfg),
 		result:  make(chan error, 1), settled: make(chan struct{}),
