@@ -149,3 +149,8 @@ func orNever(s fence.State) string {
 	}
 	return string(s)
 }
+
+// ClaimsSQL is the query behind Claims: after a name, at most so many rows. Its
+// arguments are that name and number. It is there to be explained, so that
+// operators can see that it reads the partial index.
+func (f *Fence) ClaimsSQL() string { return f.q.claims }

@@ -28,6 +28,8 @@ const (
 func child(task string) {
 	var err error
 	switch task {
+	case "write":
+		err = writeChunks(os.Getenv(dsnEnv), os.Getenv(argEnv))
 	case "serve":
 		err = serve(os.Getenv(dsnEnv), os.Stdin, os.Stdout)
 	default:

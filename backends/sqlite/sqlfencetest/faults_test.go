@@ -1,0 +1,337 @@
+package sqlfencetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest/faultsql"
+	"github.com/stint-dev/stint/fence/sqlfence"
+)
+
+// network is a hook that a test switches: it loses one request or answer, and
+// may stay down from then on.
+type network struct {
+	mu   sync.Mutex
+	loss func(faultsql.Request, faultsql.When) bool
+	stay bool // down after the loss, until heal
+	keep bool // the connection itself survives the error
+	down bool
+	seen []faultsql.Request
+	lost int
+}
+
+func (n *network) hook(r faultsql.Request, w faultsql.When) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down {
+		return fmt.Errorf("%w: still down", faultsql.ErrLost)
+	}
+	if w == faultsql.Before {
+		n.seen = append(n.seen, r)
+	}
+	if n.loss == nil || !n.loss(r, w) {
+		return nil
+	}
+	n.loss, n.down = nil, n.stay
+	n.lost++
+	if n.keep {
+		return errors.New("the driver failed")
+	}
+	return fmt.Errorf("%w: %v %v", faultsql.ErrLost, w, r)
+}
+
+// lose sets what is lost next.
+func (n *network) lose(stay bool, loss func(faultsql.Request, faultsql.When) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loss, n.stay, n.seen = loss, stay, nil
+}
+
+func (n *network) heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loss, n.down = nil, false
+}
+
+// nth loses the n-th request from now, counted from 0.
+func nth(i int, when faultsql.When) func(faultsql.Request, faultsql.When) bool {
+	n := -1
+	return func(_ faultsql.Request, w faultsql.When) bool {
+		if w == faultsql.Before {
+			n++
+		}
+		return n == i && w == when
+	}
+}
+
+// commits loses the next COMMIT, or its answer.
+func commits(when faultsql.When) func(faultsql.Request, faultsql.When) bool {
+	return func(r faultsql.Request, w faultsql.When) bool { return r.Op == faultsql.Commit && w == when }
+}
+
+func faulty(t testing.TB, m mode, settle time.Duration) (s, clean *store, n *network) {
+	t.Helper()
+	dsn := m.dsn(t)
+	n = &network{}
+	clean = fresh(t, dsn, nil)
+	s = reopen(t, dsn, n.hook)
+	f, err := sqlfence.New(s.db, sqlfence.Options{Dialect: sqlfence.SQLite, Settle: settle})
+	must(t, err)
+	s.f = f
+	return s, clean, n
+}
+
+var bothSides = []faultsql.When{faultsql.Before, faultsql.After}
+
+// work is a whole job: raise, three chunks, finish. Each step is repeated as
+// long as its error says that nothing was done, which is checked.
+func work(t *testing.T, s, clean *store) {
+	t.Helper()
+	var c fence.Claim
+	step(t, "raise", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.Fence == 7 }, func() (err error) {
+		c, err = s.f.Raise(t.Context(), job, grant(7, "a"))
+		return err
+	})
+	if c.Previous.Fence != 3 || c.Previous.Nonce != "before" {
+		t.Fatalf("previous is %+v, want the holder before", c.Previous)
+	}
+	for _, chunk := range []string{"chunk1", "chunk2", "chunk3"} {
+		step(t, chunk, func() bool { return clean.count(t, chunk) == 1 }, func() error {
+			return s.write(t.Context(), c, chunk, "v", nil)
+		})
+	}
+	step(t, "finish", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.State == fence.Done }, func() error {
+		return s.f.Finish(t.Context(), c)
+	})
+	for _, chunk := range []string{"chunk1", "chunk2", "chunk3"} {
+		if n := clean.count(t, chunk); n != 1 {
+			t.Fatalf("%s was written %d times", chunk, n)
+		}
+	}
+}
+
+// step demands that do tells the truth about what it did.
+func step(t *testing.T, name string, done func() bool, do func() error) {
+	t.Helper()
+	for range 3 {
+		err := do()
+		switch {
+		case errors.Is(err, fence.ErrUnknown):
+			t.Fatalf("%s: not settled: %v", name, err)
+		case err == nil && !done():
+			t.Fatalf("%s: said to be done, but was not", name)
+		case err != nil && done():
+			t.Fatalf("%s: done, but said %v", name, err)
+		case err == nil:
+			return
+		}
+	}
+	t.Fatalf("%s: one loss, and it failed three times", name)
+}
+
+func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
+	for _, m := range modes {
+		for _, keep := range []bool{false, true} {
+			for _, when := range bothSides {
+				t.Run(fmt.Sprintf("%s %v keep=%v", m.name, when, keep), func(t *testing.T) {
+					total := 0
+					for i := 0; ; i++ {
+						s, clean, n := faulty(t, m, 5*time.Second)
+						raise(t, clean, job, grant(3, "before"))
+						n.keep = keep
+						n.lose(false, nth(i, when))
+						work(t, s, clean)
+						if n.lost == 0 {
+							break
+						}
+						total++
+					}
+					if total < 20 {
+						t.Fatalf("only %d requests were lost: the job has more", total)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
+	for _, when := range bothSides {
+		applied := when == faultsql.After
+		for how, claim := range map[string]func(fence.Claim) fence.Claim{
+			"raised":  func(c fence.Claim) fence.Claim { return c },
+			"resumed": func(c fence.Claim) fence.Claim { r, _ := fence.Resume(c.Name, c.Grant); return r },
+			"handed":  func(c fence.Claim) fence.Claim { return fence.Claim{Name: c.Name, Grant: c.Grant} },
+		} {
+			t.Run(fmt.Sprintf("%s %v", how, when), func(t *testing.T) {
+				s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+				c := claim(raise(t, s, job, grant(7, "a")))
+				must(t, s.write(t.Context(), c, "chunk1", "v", nil))
+				n.lose(true, commits(when))
+				wants(t, s.write(t.Context(), c, "chunk2", "v", nil), fence.ErrUnknown)
+				wants(t, s.write(t.Context(), c, "chunk2", "v", nil), fence.ErrUnknown)
+				wants(t, s.f.Finish(t.Context(), c), fence.ErrUnknown)
+				_, err := s.f.Settle(t.Context(), c)
+				wants(t, err, fence.ErrUnknown)
+				n.heal()
+				wants(t, s.f.Finish(t.Context(), c), fence.ErrUnknown)
+				err = s.write(t.Context(), c, "chunk2", "v", nil)
+				if applied {
+					wants(t, err, fence.ErrCommitted)
+				} else {
+					must(t, err)
+				}
+				must(t, s.write(t.Context(), c, "chunk3", "v", nil))
+				must(t, s.f.Finish(t.Context(), c))
+				for _, chunk := range []string{"chunk1", "chunk2", "chunk3"} {
+					if n := clean.count(t, chunk); n != 1 {
+						t.Errorf("%s was written %d times", chunk, n)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestSettleTellsWhatBecameOfALostCommit(t *testing.T) {
+	for _, when := range bothSides {
+		t.Run(when.String(), func(t *testing.T) {
+			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+			c := raise(t, s, job, grant(7, "a"))
+			n.lose(true, commits(when))
+			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
+			n.heal()
+			for range 3 {
+				applied, err := s.f.Settle(t.Context(), c)
+				must(t, err)
+				if want := when == faultsql.After; applied != want || applied != (clean.count(t, "chunk1") == 1) {
+					t.Fatalf("applied is %v, want %v", applied, want)
+				}
+			}
+			must(t, s.write(t.Context(), c, "chunk2", "v", nil))
+			if applied, err := s.f.Settle(t.Context(), c); err != nil || !applied {
+				t.Fatalf("the last transaction was committed, Settle says %v, %v", applied, err)
+			}
+			wants(t, s.write(t.Context(), c, "chunk3", "v", func() error { return errAbandon }), errAbandon)
+			if applied, err := s.f.Settle(t.Context(), c); err != nil || applied {
+				t.Fatalf("the last transaction was abandoned, Settle says %v, %v", applied, err)
+			}
+		})
+	}
+}
+
+var errAbandon = errors.New("abandoned on purpose")
+
+func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
+	for _, when := range bothSides {
+		t.Run(when.String(), func(t *testing.T) {
+			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+			c := raise(t, s, job, grant(7, "a"))
+			n.lose(true, commits(when))
+			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
+			n.heal()
+			b := raise(t, clean, job, grant(12, "b"))
+			copied := c // settled for good by the first look
+			applied, err := s.f.Settle(t.Context(), c)
+			if err != nil || applied != (when == faultsql.After) {
+				t.Fatalf("after a raise: %v, %v", applied, err)
+			}
+			must(t, clean.write(t.Context(), b, "chunk2", "v", nil))
+			wants(t, s.write(t.Context(), copied, "chunk1", "v", nil), fence.ErrStale)
+		})
+	}
+	t.Run("after a commit of the successor", func(t *testing.T) {
+		s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+		c := raise(t, s, job, grant(7, "a"))
+		n.lose(true, commits(faultsql.After))
+		wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
+		n.heal()
+		must(t, clean.write(t.Context(), raise(t, clean, job, grant(12, "b")), "chunk2", "v", nil))
+		err := s.write(t.Context(), c, "chunk1", "v", nil)
+		wants(t, err, fence.ErrUnknown)
+		wants(t, err, fence.ErrStale)
+		if n := clean.count(t, "chunk1"); n != 1 {
+			t.Fatalf("chunk1 was written %d times", n)
+		}
+	})
+}
+
+func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
+	for _, when := range bothSides {
+		for name, do := range map[string]func(context.Context, *store, fence.Claim) error{
+			"raise": func(ctx context.Context, s *store, _ fence.Claim) error {
+				_, err := s.f.Raise(ctx, job, grant(12, "b"))
+				return err
+			},
+			"finish":  func(ctx context.Context, s *store, c fence.Claim) error { return s.f.Finish(ctx, c) },
+			"requeue": func(ctx context.Context, s *store, c fence.Claim) error { return s.f.Requeue(ctx, running(c)) },
+			"bar":     func(ctx context.Context, s *store, c fence.Claim) error { return s.f.Bar(ctx, job, 7) },
+			"migrate": func(ctx context.Context, s *store, c fence.Claim) error { return s.f.Migrate(ctx) },
+		} {
+			t.Run(fmt.Sprintf("%s %v", name, when), func(t *testing.T) {
+				s, _, n := faulty(t, modes[0], 30*time.Millisecond)
+				c := raise(t, s, job, grant(7, "a"))
+				n.lose(true, commits(when))
+				err := do(t.Context(), s, c)
+				wants(t, err, fence.ErrUnknown)
+				n.heal()
+
+				s, _, n = faulty(t, modes[0], 5*time.Second)
+				c = raise(t, s, job, grant(7, "a"))
+				n.lose(false, commits(when))
+				must(t, do(t.Context(), s, c))
+				if n.lost != 1 {
+					t.Fatalf("no COMMIT was lost")
+				}
+			})
+		}
+	}
+}
+
+func running(c fence.Claim) fence.Row {
+	return fence.Row{Name: c.Name, Fence: c.Grant.Token, Nonce: c.Grant.Nonce, Owner: c.Grant.Token, State: fence.Running}
+}
+
+func TestAFunctionThatEndsItsTransactionIsToldSo(t *testing.T) {
+	s := fresh(t, modes[0].dsn(t), nil)
+	c := raise(t, s, job, grant(7, "a"))
+	insert := func(tx *sql.Tx, key string) error {
+		_, err := tx.Exec("INSERT INTO data (k, v) VALUES (?, 'v')", key)
+		return err
+	}
+	for i, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
+		for _, result := range []error{nil, errAbandon} {
+			key := fmt.Sprint("k", i, result)
+			err := s.f.InTx(t.Context(), c, nil, func(tx *sql.Tx) error {
+				return errors.Join(insert(tx, key), end(tx), result)
+			})
+			wants(t, err, sqlfence.ErrEnded)
+			if result != nil {
+				wants(t, err, result)
+			}
+			applied, settled := s.f.Settle(t.Context(), c)
+			must(t, settled)
+			if want := i == 0; applied != want || (s.count(t, key) == 1) != want {
+				t.Errorf("applied is %v, the row count %d", applied, s.count(t, key))
+			}
+			must(t, s.write(t.Context(), c, "next", "v", nil))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.f.InTx(ctx, c, nil, func(tx *sql.Tx) error {
+		err := errors.Join(insert(tx, "cancelled"), tx.Commit())
+		cancel()
+		return errors.Join(err, errAbandon)
+	})
+	wants(t, err, sqlfence.ErrEnded)
+	if n := s.count(t, "cancelled"); n != 1 {
+		t.Errorf("written %d times", n)
+	}
+	must(t, s.write(t.Context(), c, "next", "v", nil))
+}
