@@ -1,0 +1,244 @@
+package sqlitelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+// job is one request that writes.
+type job struct {
+	ctx  context.Context
+	soft bool // may be lost at a power failure: it is about waiters only
+	// run does the work inside the write transaction. An error is the
+	// database's, and undoes everything; a refusal is a result of the job.
+	run func(c *conn, now authority.Instant) error
+	// then runs after the commit, before the caller is told.
+	then func()
+
+	state atomic.Int32
+	done  chan struct{}
+	err   error
+}
+
+const (
+	queued int32 = iota
+	running
+	abandoned // its caller has gone: it is not done any more
+)
+
+// writer has the one connection for writing. It does all requests that wait
+// for it in one transaction: one fsync for many renewals.
+type writer struct {
+	conn    *conn
+	jobs    chan *job
+	quit    chan struct{}
+	ended   chan struct{} // closed when nothing is written any more
+	blocked atomic.Int64  // since when, in Unix nanoseconds, the write lock is waited for
+	full    bool          // PRAGMA synchronous
+	wg      sync.WaitGroup
+}
+
+// batch bounds how long one transaction takes.
+const batch = 64
+
+func (w *writer) start(a *Authority) {
+	w.jobs, w.full = make(chan *job, batch), true
+	w.quit, w.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(w.ended)
+		for {
+			select {
+			case j := <-w.jobs:
+				a.write(w.gather(j))
+			case <-w.quit:
+				return
+			}
+		}
+	}()
+}
+
+// stop ends the goroutine; no call is in flight any more.
+func (w *writer) stop() {
+	close(w.quit)
+	<-w.ended
+	w.wg.Wait()
+}
+
+func (w *writer) gather(first *job) []*job {
+	all := []*job{first}
+	for len(all) < batch {
+		select {
+		case j := <-w.jobs:
+			all = append(all, j)
+		default:
+			return all
+		}
+	}
+	return all
+}
+
+// submit has j done and returns its error. A caller whose context ends before
+// the transaction began gets an error, and the job is surely not done; later it
+// may have been.
+func (a *Authority) submit(ctx context.Context, j *job) error {
+	j.ctx, j.done = ctx, make(chan struct{})
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("sqlitelease: nothing was done: %w", err)
+	}
+	select {
+	case a.writer.jobs <- j:
+	case <-ctx.Done():
+		return a.notReached(ctx)
+	case <-a.writer.ended:
+		return fmt.Errorf("sqlitelease: %w", authority.ErrClosed)
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-a.writer.ended: // only what serves the lines is sent so late
+		return fmt.Errorf("sqlitelease: %w", authority.ErrClosed)
+	case <-ctx.Done():
+		if j.state.CompareAndSwap(queued, abandoned) {
+			return a.notReached(ctx)
+		}
+		return fmt.Errorf("sqlitelease: %s: the request may or may not have been carried out: %w", a.path, ctx.Err())
+	}
+}
+
+// notReached names the known exception: somebody else stands in the way.
+func (a *Authority) notReached(ctx context.Context) error {
+	since := a.writer.blocked.Load()
+	if since == 0 {
+		return fmt.Errorf("sqlitelease: %s: nothing was done: %w", a.path, ctx.Err())
+	}
+	return fmt.Errorf("sqlitelease: %s: nothing was done: another process has held the file's write lock for %v (perhaps it is stopped inside a transaction: look for one in state T with the file open, and continue or kill it). "+
+		"Until it goes on, no lease of this file can be granted or renewed: %w", a.path, time.Since(time.Unix(0, since)).Round(time.Millisecond), ctx.Err())
+}
+
+// write does the jobs in one transaction and answers them.
+func (a *Authority) write(jobs []*job) {
+	done, err := a.transact(jobs)
+	for _, j := range done {
+		if j.err = err; err == nil && j.then != nil {
+			j.then()
+		}
+		close(j.done)
+	}
+}
+
+// transact returns the jobs that were taken on. Nobody waits for the others.
+func (a *Authority) transact(jobs []*job) (taken []*job, err error) {
+	w, c := &a.writer, a.writer.conn
+	if err := w.syncFor(jobs); err != nil {
+		return take(jobs), a.explain(err)
+	}
+	wanted := func() bool {
+		if w.blocked.Load() == 0 {
+			w.blocked.Store(time.Now().UnixNano())
+		}
+		for _, j := range jobs {
+			if j.state.Load() == queued && j.ctx.Err() == nil {
+				return true
+			}
+		}
+		return false
+	}
+	err = c.begin(wanted)
+	defer w.blocked.Store(0)
+	taken = take(jobs)
+	if err != nil {
+		return taken, a.explain(err)
+	}
+	defer c.rollback()
+	if err := a.sameFile(); err != nil {
+		return taken, err
+	}
+	for _, j := range taken {
+		// The clock is read now, with the lock held: what was waited for the
+		// lock counts against the lease.
+		if err := j.run(c, a.clock.Now()); err != nil {
+			return taken, a.explain(err)
+		}
+	}
+	if err := c.Exec(`COMMIT`); err != nil {
+		return taken, fmt.Errorf("%w (at the commit: it may or may not have been carried out)", a.explain(err))
+	}
+	return taken, nil
+}
+
+func take(jobs []*job) (taken []*job) {
+	for _, j := range jobs {
+		if j.state.CompareAndSwap(queued, running) {
+			taken = append(taken, j)
+		}
+	}
+	return taken
+}
+
+// syncFor sets how durable the next transaction is.
+func (w *writer) syncFor(jobs []*job) error {
+	full := false
+	for _, j := range jobs {
+		full = full || !j.soft
+	}
+	if full == w.full {
+		return nil
+	}
+	mode := `PRAGMA synchronous = NORMAL`
+	if full {
+		mode = `PRAGMA synchronous = FULL`
+	}
+	if err := w.conn.Exec(mode); err != nil {
+		return err
+	}
+	w.full = full
+	return nil
+}
+
+// sameFile makes sure that the file which is open still is the one that others
+// find: after a rename or a restore there would be two.
+func (a *Authority) sameFile() error {
+	now, err := inodeOf(a.path)
+	if err == nil && now == a.inode {
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("sqlitelease: %w", err)
+	}
+	return fmt.Errorf("sqlitelease: %s was removed or replaced while it was in use: nothing was done, as other processes may by now use another file. Restart this process", a.path)
+}
+
+// explain says what an error of the database means for the leases.
+func (a *Authority) explain(err error) error {
+	var what string
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errBusy), errors.Is(err, sqlite3.BUSY):
+		what = "nothing was done: another process holds the file's write lock (perhaps it is stopped inside a transaction)"
+	case errors.Is(err, sqlite3.FULL):
+		what = "nothing was done: the disk is full, so no lease can be granted or renewed; make room"
+	case errors.Is(err, sqlite3.READONLY):
+		what = "nothing was done: the file or its folder cannot be written to"
+	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
+		what = "the file is damaged and was left as it is; stop all its users, move it away, and run stint bump on the new one so that tokens go on growing"
+	case errors.Is(err, sqlite3.CANTOPEN):
+		what = "the file, or its -wal and -shm beside it, cannot be opened"
+	case errors.Is(err, sqlite3.IOERR):
+		what = "the disk failed, and the request may or may not have been carried out"
+	case errors.Is(err, sqlite3.INTERRUPT), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		what = "the request was given up"
+	default:
+		what = "unexpected error of the database"
+	}
+	return fmt.Errorf("sqlitelease: %s: %s: %w", a.path, what, err)
+}
