@@ -158,3 +158,39 @@ func raceEnabled() bool {
 	}
 	return false
 }
+
+// TestReadmeCronLineRuns runs the line of the README that cron would run, with
+// a file and a command that are there.
+func TestReadmeCronLineRuns(t *testing.T) {
+	const line = "stint run nightly --authority sqlite:///var/lib/stint/leases.db --no-wait -- /usr/local/bin/report"
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), line+"\n") {
+		t.Fatalf("README.md does not have the line %q", line)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // as pwd prints it
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"build", "-buildvcs=false", "-o", filepath.Join(dir, "stint")}
+	if raceEnabled() {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "../..")...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	here := strings.NewReplacer("/var/lib/stint/leases.db", filepath.Join(dir, "leases.db"), "/usr/local/bin/report", "/bin/pwd").Replace(line)
+	words := strings.Fields(here)
+	cmd := exec.Command(filepath.Join(dir, words[0]), words[1:]...)
+	cmd.Dir = dir
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", here, err, stderr.String())
+	}
+	if got := stdout.String(); got != dir+"\n" {
+		t.Errorf("%s printed %q; want only what the command prints, %q", here, got, dir)
+	}
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/cmd/stint/internal/oksocket"
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
+	"github.com/stint-dev/stint/internal/clock"
+)
+
+// guard watches a command and its lease. One goroutine runs it.
+//
+// Whatever wakes it, it looks at the lease first: after a freeze several things
+// are ready at once, and a command whose lease is over must be killed before
+// anything else is passed on to it.
+type guard struct {
+	s        *session
+	lease    *stint.Lease
+	child    *supervise.Child
+	terminal *supervise.Terminal
+	schedule supervise.Schedule
+	clock    clock.Clock
+	alarm    clock.Alarm
+
+	told   atomic.Bool       // the command was told to stop: stint ok says no from then on
+	killAt authority.Instant // set when told; a renewal that succeeds later does not move it
+	cause  error             // why the lease is lost
+	killed bool
+	code   int
+	exited bool
+	asked  syscall.Signal // a signal to end that was passed on
+}
+
+func newGuard(s *session, l *stint.Lease) *guard {
+	return &guard{s: s, lease: l, terminal: supervise.FindTerminal(), clock: clock.Boot(),
+		schedule: supervise.Schedule{Grace: s.grace, Lead: supervise.LeadFor(s.times.Margin)}}
+}
+
+// answer is what stint ok hears.
+func (g *guard) answer() oksocket.Answer {
+	a := oksocket.Answer{Name: g.lease.Name(), Token: int64(g.lease.Token()), Grant: g.lease.Grant().String()}
+	err := g.lease.Err()
+	switch {
+	case err != nil:
+		a.Why = err.Error()
+	case g.told.Load():
+		a.Why = "the lease could not be renewed, and the command was told to stop"
+	default:
+		a.Left = g.lease.Status().Left
+	}
+	return a
+}
+
+// watch returns when nothing of the command is left, with its exit code; the
+// error is a lost lease's.
+func (g *guard) watch(child *supervise.Child) (int, error) {
+	g.child = child
+	tstp := make(chan os.Signal, 1)
+	if !signal.Ignored(syscall.SIGTSTP) {
+		signal.Notify(tstp, syscall.SIGTSTP)
+	}
+	var err error
+	if g.alarm, err = g.clock.NewAlarm(); err != nil {
+		g.lose(err)
+	} else {
+		defer g.alarm.Close()
+	}
+	g.loop(tstp)
+	g.terminal.Take()
+	if g.killed || g.code > 128 {
+		g.terminal.Restore() // it had no chance to do so itself
+	}
+	if g.cause != nil {
+		return g.code, g.s.lost(g.cause, "the command was ended; what it sent late is refused where a fence checks its token")
+	}
+	return g.code, nil
+}
+
+func (g *guard) loop(tstp chan os.Signal) {
+	var alarm <-chan struct{}
+	if g.alarm != nil {
+		alarm = g.alarm.C()
+	}
+	over := g.lease.Context().Done()
+	resume := make(<-chan time.Time)
+	notice := make(<-chan time.Time)
+	for {
+		g.check()
+		select {
+		case <-alarm:
+		case <-over:
+			over = nil // check has seen it, or does so now
+		case <-tstp:
+			g.child.Signal(syscall.SIGTSTP)
+		case sig := <-g.s.signals:
+			g.check()
+			g.pass(sig.(syscall.Signal))
+		case <-resume:
+			g.check()
+			g.resume(tstp)
+		case <-notice:
+			g.notice()
+		case ev := <-g.child.Events():
+			switch ev.Kind {
+			case supervise.Stopped:
+				resume = g.stop(ev.Signal)
+			case supervise.Exited:
+				g.ended(ev.Code)
+				notice = time.After(time.Second)
+			case supervise.Gone:
+				g.code = ev.Code
+				return
+			}
+		}
+	}
+}
+
+// check does what is due, and sets the alarm for what is due next.
+func (g *guard) check() {
+	if g.killed {
+		return
+	}
+	if err := g.lease.Err(); err != nil {
+		g.lose(err)
+		return
+	}
+	now := g.clock.Now()
+	if g.told.Load() {
+		if now >= g.killAt {
+			g.kill()
+		}
+		return
+	}
+	st := g.lease.Status()
+	action, wait := g.schedule.At(st.Left)
+	switch action {
+	case supervise.Kill:
+		g.lose(unrenewed(st))
+	case supervise.Term:
+		g.tell(st)
+	default:
+		g.alarm.Set(now.Add(wait))
+	}
+}
+
+// tell asks the command to stop, with the time until the stop time for it. A
+// renewal that succeeds now changes nothing: half of the command may have
+// stopped already.
+func (g *guard) tell(st stint.Status) {
+	g.cause = unrenewed(st)
+	g.killAt = st.Stop.Add(-g.schedule.Lead)
+	g.told.Store(true)
+	g.alarm.Set(g.killAt)
+	g.child.Terminate()
+	g.s.out.Line("the lease on %s was not renewed: the command is told to stop (TERM), and killed in %v",
+		report.Name(g.s.name), report.Short(st.Left-g.schedule.Lead))
+}
+
+// lose ends the command at once.
+func (g *guard) lose(err error) {
+	if g.cause == nil {
+		g.cause = err
+	}
+	g.told.Store(true)
+	g.kill()
+}
+
+func (g *guard) kill() {
+	g.killed = true
+	g.child.Kill()
+	g.s.out.Line("the lease on %s is over: the command is killed", report.Name(g.s.name))
+}
+
+func unrenewed(st stint.Status) error {
+	if st.LastErr != nil {
+		return st.LastErr
+	}
+	return stint.ErrExpired
+}
+
+// pass hands a signal on. A job that is continued in the foreground gets the
+// terminal again.
+func (g *guard) pass(sig syscall.Signal) {
+	if sig == syscall.SIGCONT {
+		g.cont()
+		return
+	}
+	if endedBy(sig) != 0 && sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 {
+		g.asked = sig
+	}
+	g.child.Signal(sig)
+}
+
+// ended: the command itself is gone. What it left outside of its group is told
+// what the group was told.
+func (g *guard) ended(code int) {
+	g.exited, g.code = true, code
+	if g.asked != 0 {
+		g.child.SignalStrays(g.asked)
+	}
+}
+
+// notice says why stint does not end although the command has.
+func (g *guard) notice() {
+	left := g.child.Left()
+	if len(left) == 0 || g.killed {
+		return
+	}
+	names := make([]string, 0, len(left))
+	for _, p := range left[:min(len(left), 5)] {
+		names = append(names, p.String())
+	}
+	g.s.out.Line("the command ended with exit code %d, but left %d running: %s; the lease is kept until they are gone",
+		g.code, len(left), strings.Join(names, ", "))
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
+	"github.com/stint-dev/stint/fence"
+)
+
+const runLong = `Waits for the lease NAME, runs CMD while it holds it, and releases it when CMD
+and everything that CMD started is gone. CMD is run as it is, without a shell.
+Flags stand before CMD; everything after CMD is CMD's own.
+
+CMD runs in a process group of its own; with a terminal on standard input that
+group gets the foreground. TERM, INT, HUP, QUIT, USR1, USR2, TSTP, CONT and
+WINCH are passed on to it. stint's exit code is CMD's, and 128+n when signal n
+ended it.
+
+CMD is told what it holds:
+  STINT_NAME    the name of the lease
+  STINT_TOKEN   the number that orders its holders, for people
+  STINT_GRANT   token.nonce: what a resource checks (see --fence)
+  STINT_SOCKET  where "stint ok" asks whether the lease still holds
+
+When the lease cannot be kept, CMD's group gets TERM (and CONT) --grace before
+the stop time, and KILL in time to be gone by the stop time; the exit code is
+76. The stop time is --margin before the authority lets go. A lease that ended
+at once, broken by "stint release", ends CMD at once.
+
+On Linux, processes that leave the group (setsid, a daemon) are found and ended
+too, and the lease is kept until the last of them is gone. On macOS only the
+group is watched.
+
+With --fence, the token is written to the store that CMD works on, before CMD
+starts: from then on the store refuses what an earlier holder still sends. Exit
+code 0 marks the job DONE; any other leaves its claim for a sweeper.
+
+Every flag can be set by a variable: --no-wait is STINT_NO_WAIT=true, --ttl is
+STINT_TTL. The flag wins.
+
+` + exitCodesHelp
+
+const runExample = `  # a cron job that several hosts start, and one runs
+  stint run -n --authority sqlite:///srv/leases.db nightly ./nightly.sh
+
+  # wait at most a minute; 0 instead of 75 when another has it
+  stint run -w 1m -E 0 nightly ./nightly.sh
+
+  # the store refuses a frozen worker's late write
+  stint run --fence sqlite:///srv/store.db billing -- ./bill --month 2026-11
+
+  # in CMD, before each step
+  stint ok || exit 1`
+
+type runFlags struct {
+	place
+	ttl, margin, renew, timeout time.Duration
+	noWait                      bool
+	wait                        time.Duration
+	waitGiven                   bool
+	conflictCode                int
+	grace                       time.Duration
+	graceGiven                  bool
+	fence                       string
+	quiet                       bool
+	times                       stint.Options // with the defaults filled in
+}
+
+func (o *runFlags) flags(f *pflag.FlagSet) {
+	o.place.flags(f)
+	duration := func(p *time.Duration, name, short, usage string) {
+		f.VarP(settings.Duration{D: p}, name, short, usage)
+	}
+	duration(&o.ttl, "ttl", "", "lease length: how long the authority keeps the lease without a renewal (default 10s)")
+	duration(&o.margin, "margin", "", "how long before the authority lets go CMD has been ended (default 0.2 of --ttl)")
+	duration(&o.renew, "renew", "", "time between renewals (default 0.3 of --ttl)")
+	duration(&o.timeout, "timeout", "", "bound of one request to the authority (default 0.15 of --ttl)")
+	duration(&o.grace, "grace", "", "time from TERM to the stop time when the lease cannot be kept (default 1s, at most 0.1 of --ttl)")
+	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once when another holds the lease")
+	duration(&o.wait, "wait", "w", "wait at most so long for the lease; 0 is --no-wait (default: for ever)")
+	f.IntVarP(&o.conflictCode, "conflict-exit-code", "E", report.ExitConflict, "exit code when another holds the lease")
+	f.StringVar(&o.fence, "fence", "", "URL of the store whose fence is raised before CMD starts, as in sqlite:///path/store.db[?table=stint_fence]")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "write nothing but errors")
+}
+
+func runCommand() *cobra.Command {
+	var o runFlags
+	c := &cobra.Command{
+		Use:                   "run NAME [flags] [--] CMD [ARGS...]",
+		Short:                 "Run a command while holding a lease",
+		Long:                  runLong,
+		Example:               runExample,
+		DisableFlagsInUseLine: true,
+	}
+	c.Flags().SetInterspersed(false)
+	o.flags(c.Flags())
+	c.RunE = func(c *cobra.Command, args []string) error {
+		name, argv, err := splitRun(c, args)
+		if err != nil || argv == nil {
+			return err
+		}
+		if err := o.complete(c.Flags()); err != nil {
+			return err
+		}
+		return o.run(name, argv)
+	}
+	return c
+}
+
+// splitRun reads the flags between NAME and CMD too. argv is nil when help was
+// asked for and given.
+func splitRun(c *cobra.Command, args []string) (name string, argv []string, err error) {
+	use := "write: stint run NAME [flags] [--] CMD [ARGS...]"
+	if len(args) == 0 {
+		return "", nil, report.Usage("run needs a NAME and a CMD", use)
+	}
+	name, argv = args[0], args[1:]
+	if c.Flags().ArgsLenAtDash() < 0 { // after -- nothing is a flag
+		if err := c.Flags().Parse(argv); err != nil {
+			return "", nil, report.Usage(err.Error(), "see: stint run --help")
+		}
+		if help, _ := c.Flags().GetBool("help"); help {
+			return "", nil, c.Help()
+		}
+		argv = c.Flags().Args()
+	}
+	if err := fence.CheckName(name); err != nil {
+		return "", nil, report.Usage(err.Error(), use)
+	}
+	if len(argv) == 0 || argv[0] == "" {
+		return "", nil, report.Usage("run needs a CMD after the name "+report.Name(name), use)
+	}
+	return name, argv, nil
+}
+
+// complete adds the environment and refuses what cannot be meant.
+func (o *runFlags) complete(f *pflag.FlagSet) error {
+	if err := fromEnv(f); err != nil {
+		return err
+	}
+	o.waitGiven, o.graceGiven = f.Changed("wait"), f.Changed("grace")
+	if o.conflictCode < 0 || o.conflictCode > 255 {
+		return report.Usage(fmt.Sprintf("--conflict-exit-code %d is not an exit code", o.conflictCode), "give one from 0 to 255")
+	}
+	for flag, d := range map[string]time.Duration{"ttl": o.ttl, "margin": o.margin, "renew": o.renew, "timeout": o.timeout} {
+		if f.Changed(flag) && d == 0 {
+			return report.Usage("--"+flag+" 0: a lease has to last some time, and so have its parts", "leave the flag out for the default")
+		}
+	}
+	var err error
+	if o.times, err = (stint.Options{TTL: o.ttl, Margin: o.margin, Renew: o.renew, Timeout: o.timeout}).Effective(); err != nil {
+		return &report.Problem{Code: report.ExitUsage, Err: err, Data: "nothing was done",
+			Do: "see --ttl, --margin, --renew and --timeout in: stint run --help"}
+	}
+	return o.checkGrace()
+}
+
+// fromEnv reads STINT_ variables for the flags that were not given.
+func fromEnv(f *pflag.FlagSet) error {
+	if err := settings.FromEnv(f); err != nil {
+		return &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "correct the variable or unset it"}
+	}
+	return nil
+}
+
+// checkGrace sets the default, and refuses a grace in which a lease that is
+// renewed in time, or at the second try, would tell CMD to stop.
+func (o *runFlags) checkGrace() error {
+	t := o.times
+	if !o.graceGiven {
+		o.grace = min(time.Second, t.TTL/10)
+	}
+	if room := t.TTL - t.Margin - t.Renew - t.Timeout; o.grace >= room && (o.graceGiven || room > 0) {
+		return report.Usage(
+			fmt.Sprintf("--grace %v is too long: it must be less than ttl - margin - renew - timeout = %v - %v - %v - %v = %v",
+				o.grace, t.TTL, t.Margin, t.Renew, t.Timeout, room),
+			"otherwise one late renewal ends CMD: give a longer --ttl or a shorter --grace")
+	}
+	return nil
+}
+
+// holder says who asks, for people.
+func holder(command string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	// The command's name only: its arguments may be secret.
+	return fmt.Sprintf("%s pid %d (%s)", host, os.Getpid(), filepath.Base(command))
+}

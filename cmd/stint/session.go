@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
+	"github.com/stint-dev/stint/cmd/stint/internal/oksocket"
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
+	"github.com/stint-dev/stint/fence"
+)
+
+// session is one "stint run" from the wait to the release.
+type session struct {
+	*runFlags
+	name    string
+	argv    []string
+	path    string // of the command
+	out     *report.Printer
+	signals chan os.Signal
+	end     func() // ends the lease, when nothing of the command is left
+}
+
+// cleanup bounds what is still tried when the work is over.
+const cleanup = 5 * time.Second
+
+func (o *runFlags) run(name string, argv []string) error {
+	path, err := supervise.LookPath(argv[0])
+	if err != nil {
+		return cannotStart(err)
+	}
+	s := &session{runFlags: o, name: name, argv: argv, path: path, out: report.NewPrinter(os.Stderr)}
+	s.out.Quiet = o.quiet
+	s.notify()
+
+	a, err := o.openToRun(context.Background())
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	s.out.Line("authority: %s", describe(a, o.url))
+
+	opts := o.times
+	opts.Holder = holder(argv[0])
+	waiting := make(chan authority.State, 1)
+	opts.Waiting = func(st authority.State) { replace(waiting, st) }
+	opts.Retrying = s.retrying()
+	opts.Wait = o.wait
+	client, err := stint.New(a, opts)
+	if err != nil {
+		return &report.Problem{Code: report.ExitService, What: "no lease can be taken", Err: err, Data: "nothing was done"}
+	}
+	lease, err := s.acquire(client, waiting)
+	if err == nil {
+		err = s.hold(lease)
+	}
+	s.out.Done()
+	s.close(client)
+	return err
+}
+
+// notify catches what is passed on to the command, or ends the wait for the
+// lease. A signal that whoever started stint has told it to ignore (nohup)
+// stays ignored, by the command too.
+func (s *session) notify() {
+	s.signals = make(chan os.Signal, 64)
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH} {
+		if !signal.Ignored(sig) {
+			signal.Notify(s.signals, sig)
+		}
+	}
+	// A reader of standard error that went away must not end stint and leave
+	// the command alone: with a handler, a write just fails.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}
+
+// retrying tells that the authority gives no answer, but not for each try.
+func (s *session) retrying() func(error) {
+	var last time.Time // Retrying is called by one goroutine
+	return func(err error) {
+		if now := time.Now(); now.Sub(last) >= plainEvery {
+			last = now
+			s.out.Line("no answer from the authority, trying again: %v", err)
+		}
+	}
+}
+
+// replace puts v into a channel of length one, in place of what is there.
+func replace[T any](c chan T, v T) {
+	for {
+		select {
+		case c <- v:
+			return
+		default:
+		}
+		select {
+		case <-c:
+		default:
+		}
+	}
+}
+
+// hold runs the command under the lease, which it releases.
+func (s *session) hold(lease *stint.Lease) error {
+	s.out.Line("holding %s with token %d", report.Name(s.name), lease.Token())
+	f, claim, err := s.raise(lease)
+	if err != nil {
+		s.release(lease)
+		return err
+	}
+	code, err := s.runUnder(lease)
+	if f != nil {
+		if code == 0 && err == nil {
+			err = s.finish(f, claim)
+		}
+		f.Close()
+	}
+	s.release(lease)
+	if err == nil && code != 0 {
+		err = exitCode(code)
+	}
+	return err
+}
+
+// runUnder starts the command and guards it. The error is stint's own.
+func (s *session) runUnder(lease *stint.Lease) (int, error) {
+	g := newGuard(s, lease)
+	sock, err := oksocket.Serve(g.answer)
+	if err != nil {
+		return 0, &report.Problem{Code: report.ExitService, What: "the socket for stint ok cannot be made", Err: err,
+			Data: "the command was not started", Do: "check XDG_RUNTIME_DIR and TMPDIR"}
+	}
+	defer sock.Close()
+	if err := lease.Err(); err != nil { // the time since the grant was lost to a pause
+		return 0, s.lost(err, "the command was not started")
+	}
+	child, err := supervise.Start(supervise.Spec{Path: s.path, Argv: s.argv, Terminal: g.terminal,
+		Env: s.environment(lease, sock.Path)})
+	if err != nil {
+		return 0, cannotStart(err)
+	}
+	return g.watch(child)
+}
+
+func (s *session) environment(lease *stint.Lease, socket string) []string {
+	return setEnv(os.Environ(),
+		"STINT_NAME="+s.name,
+		fmt.Sprintf("STINT_TOKEN=%d", lease.Token()),
+		"STINT_GRANT="+lease.Grant().String(),
+		"STINT_SOCKET="+socket)
+}
+
+func cannotStart(err error) error {
+	p := &report.Problem{Code: supervise.CodeNotExecutable, Err: err, Data: "the command was not started"}
+	if e, ok := errors.AsType[*supervise.StartError](err); ok {
+		p.Code = e.Code
+	}
+	return p
+}
+
+// lost is the error of a lease that ended before its work.
+func (s *session) lost(cause error, data string) error {
+	return &report.Problem{Code: report.ExitLost, What: "the lease on " + report.Name(s.name) + " was lost", Err: cause,
+		Data: data, Do: "see who has it: stint show " + report.Name(s.name)}
+}
+
+// release gives the lease back. If that fails, it runs out by itself.
+func (s *session) release(lease *stint.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	defer cancel()
+	if err := lease.Release(ctx); err != nil && !errors.Is(err, authority.ErrNotHeld) {
+		s.out.Line("the lease could not be released: %v", err)
+		s.out.Line("nothing is lost: it runs out by itself within %v", s.times.TTL)
+	}
+}
+
+// raise is the holder's first act at the store, before the command starts.
+func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error) {
+	if s.fence == "" {
+		return nil, fence.Claim{}, nil
+	}
+	var f *fenceurl.Store
+	var claim fence.Claim
+	ctx, cancel := context.WithCancel(lease.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		if f, err = fenceurl.Open(ctx, s.fence); err == nil {
+			claim, err = f.Raise(ctx, s.name, lease.Grant())
+		}
+		done <- err
+	}()
+	err := s.await(done, cancel, nil, nil)
+	if err == nil {
+		return f, claim, nil
+	}
+	if code, ok := errors.AsType[exitCode](err); ok {
+		return nil, claim, code // the store may still be opening: it is not looked at
+	}
+	if f != nil {
+		f.Close()
+	}
+	if lost := lease.Err(); lost != nil {
+		return nil, claim, s.lost(lost, "the command was not started")
+	}
+	p := &report.Problem{Code: report.ExitService, What: "the fence could not be raised", Err: err,
+		Data: "the command was not started, and the lease is given back", Do: "check --fence and STINT_FENCE"}
+	if errors.Is(err, authority.ErrInvalid) {
+		p.Code = report.ExitConfig
+	}
+	return nil, claim, p
+}
+
+// finish marks the job DONE. The command has done its work either way.
+func (s *session) finish(f *fenceurl.Store, claim fence.Claim) error {
+	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	defer cancel()
+	err := f.Finish(ctx, claim)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fence.ErrStale):
+		return s.lost(err, "the command ended with exit code 0, but another holder was admitted to the store before that: what it wrote late was refused")
+	default:
+		return &report.Problem{Code: report.ExitService, What: "the job could not be marked DONE", Err: err,
+			Data: "the command ended with exit code 0 and its writes stand; its claim stays RUNNING, so a sweeper will give the job out again",
+			Do:   "run the job again, or finish the claim by hand"}
+	}
+}
+
+// close ends the client, in a bounded time: what is left runs out by itself.
+func (s *session) close(client *stint.Client) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.end()
+		_ = client.Close()
+	}()
+	select {
+	case <-done:
+	case <-time.After(cleanup):
+	case <-s.signals: // asked once more
+	}
+}
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+// setEnv replaces variables: the last of two equal names does not win everywhere.
+func setEnv(env []string, set ...string) []string {
+	names := map[string]bool{}
+	for _, v := range set {
+		names[varName(v)] = true
+	}
+	var out []string
+	for _, v := range env {
+		if !names[varName(v)] {
+			out = append(out, v)
+		}
+	}
+	return append(out, set...)
+}
+
+func varName(v string) string {
+	for i := range len(v) {
+		if v[i] == '=' {
+			return v[:i]
+		}
+	}
+	return v
+}
