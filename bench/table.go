@@ -27,6 +27,7 @@ func (b *bench) run() error {
 		{"the check before every action", b.leaseErr},
 		{"many leases in one client", b.manyLeases},
 		{"the price of the fence, on SQLite", b.fenced},
+		{"acquire and release on SQLite", b.cycles},
 	} {
 		fmt.Fprintf(b.out, "\n%s\n", part.title)
 		if err := part.run(); err != nil {
