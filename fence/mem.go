@@ -18,7 +18,8 @@ import (
 type Memory struct {
 	mu    sync.Mutex
 	rows  map[string]*memRow
-	floor Token
+	floor Token // of the tokens of pruned rows
+	seqs  int64 // where the count of a new row begins: above those of pruned rows
 }
 
 type memRow struct {
@@ -32,6 +33,10 @@ var _ Fence = (*Memory)(nil)
 // NewMemory makes an empty Memory.
 func NewMemory() *Memory { return &Memory{rows: map[string]*memRow{}} }
 
+func (m *Memory) make(name string) *memRow {
+	return &memRow{Row: Row{Name: name, Seq: m.seqs}}
+}
+
 // Raise is Fence's.
 func (m *Memory) Raise(ctx context.Context, name string, g Grant) (Claim, error) {
 	if err := checkRequest(ctx, name, g); err != nil {
@@ -44,7 +49,7 @@ func (m *Memory) Raise(ctx context.Context, name string, g Grant) (Claim, error)
 		if err := CheckFloor(name, m.floor, g); err != nil {
 			return Claim{}, err
 		}
-		r = &memRow{Row: Row{Name: name}}
+		r = m.make(name)
 	}
 	repeated, err := r.CheckRaise(g)
 	if err != nil {

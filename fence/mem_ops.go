@@ -36,7 +36,7 @@ func (m *Memory) Bar(ctx context.Context, name string, token Token) error {
 		if m.floor > token { // it refuses token already
 			return nil
 		}
-		r = &memRow{Row: Row{Name: name}}
+		r = m.make(name)
 		m.rows[name] = r
 	}
 	if r.Fence <= token {
@@ -65,7 +65,7 @@ func (m *Memory) Prune(ctx context.Context, idle time.Duration) (n int, err erro
 		if r.Nonce == "" { // barred: its own token is still to be let in
 			top--
 		}
-		m.floor = max(m.floor, top)
+		m.floor, m.seqs = max(m.floor, top), max(m.seqs, r.Seq+1)
 		delete(m.rows, name)
 		n++
 	}

@@ -60,17 +60,21 @@ func (f *Fence) Prune(ctx context.Context, idle time.Duration) (n int, err error
 	}
 	err = f.repeat(ctx, "prune "+f.table, func(ctx context.Context, tx *sql.Tx, _ bool) error {
 		// The write that takes the lock, before anything is read.
-		if _, err := tx.ExecContext(ctx, f.q.setFloor, 0, 0); err != nil {
+		if _, err := tx.ExecContext(ctx, f.q.setFloor, 0, "floor", 0); err != nil {
 			return err
 		}
-		var top fence.Token
-		if err := tx.QueryRowContext(ctx, f.q.idle, idle.Milliseconds()).Scan(&top); err != nil {
+		var now, top, seq int64
+		if err := tx.QueryRowContext(ctx, f.q.idle, idle.Milliseconds()).Scan(&now, &top, &seq); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, f.q.setFloor, top, top); err != nil {
-			return err
+		// The counts have a floor as well: a row made anew must not come by the
+		// count that a dropped one had, or a lost COMMIT would be settled wrongly.
+		for k, v := range map[string]int64{"floor": top, "seq": seq} {
+			if _, err := tx.ExecContext(ctx, f.q.setFloor, v, k, v); err != nil {
+				return err
+			}
 		}
-		gone, err := execCount(ctx, tx, f.q.prune, idle.Milliseconds(), top)
+		gone, err := execCount(ctx, tx, f.q.prune, now-idle.Milliseconds())
 		n = max(n, int(gone)) // a repetition of a prune that was applied finds none
 		return err
 	})

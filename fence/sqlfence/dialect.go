@@ -72,10 +72,10 @@ func (d *dialect) queries(table string) *queries {
 
 		bar:  r("UPDATE {t} SET fence = ?, nonce = '', touched = {now} WHERE name = ? AND fence <= ?"),
 		drop: r("DELETE FROM {t} WHERE name = ? AND fence = 0"),
-		idle: r("SELECT COALESCE(MAX(CASE WHEN nonce = '' THEN fence - 1 ELSE fence END), 0) FROM {t}" +
+		idle: r("SELECT {now}, COALESCE(MAX(CASE WHEN nonce = '' THEN fence - 1 ELSE fence END), 0), COALESCE(MAX(seq) + 1, 0) FROM {t}" +
 			" WHERE state <> 'RUNNING' AND touched <= {now} - ?"),
-		prune:      r("DELETE FROM {t} WHERE state <> 'RUNNING' AND touched <= {now} - ? AND fence - (nonce = '') <= ?"),
-		setFloor:   r("UPDATE {m} SET v = ? WHERE k = 'floor' AND v < ?"),
+		prune:      r("DELETE FROM {t} WHERE state <> 'RUNNING' AND touched <= ?"),
+		setFloor:   r("UPDATE {m} SET v = ? WHERE k = ? AND v < ?"),
 		version:    r("SELECT v FROM {m} WHERE k = 'version'"),
 		setVersion: r("UPDATE {m} SET v = ? WHERE k = 'version' AND v < ?"),
 	}

@@ -11,7 +11,7 @@ import (
 var sqliteDialect = &dialect{
 	name: "SQLite",
 	now:  "CAST(ROUND((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)",
-	lock: "INSERT INTO {t} (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET admits = admits",
+	lock: "INSERT INTO {t} (name, seq) VALUES (?, (SELECT v FROM {m} WHERE k = 'seq')) ON CONFLICT (name) DO UPDATE SET admits = admits",
 	migrate: [][]string{{
 		`CREATE TABLE IF NOT EXISTS {t} (
   name    TEXT    NOT NULL PRIMARY KEY,
@@ -31,7 +31,7 @@ var sqliteDialect = &dialect{
   k TEXT    NOT NULL PRIMARY KEY,
   v INTEGER NOT NULL
 ) WITHOUT ROWID`,
-		`INSERT INTO {m} (k, v) VALUES ('version', 1), ('floor', 0) ON CONFLICT (k) DO NOTHING`,
+		`INSERT INTO {m} (k, v) VALUES ('version', 1), ('floor', 0), ('seq', 0) ON CONFLICT (k) DO NOTHING`,
 	}},
 	busy:    sqliteBusy,
 	missing: func(err error) bool { return strings.Contains(err.Error(), "no such table") },

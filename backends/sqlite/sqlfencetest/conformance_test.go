@@ -7,6 +7,7 @@ import (
 )
 
 func TestOneProcessKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			fencetest.Run(t, fencetest.Subject{Open: func(t *testing.T) fencetest.Handle {
@@ -19,6 +20,7 @@ func TestOneProcessKeepsTheContract(t *testing.T) {
 }
 
 func TestTwoProcessesKeepTheContract(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			fencetest.Run(t, fencetest.Subject{Open: func(t *testing.T) fencetest.Handle {

@@ -56,7 +56,7 @@ func (n *network) lose(stay bool, loss func(faultsql.Request, faultsql.When) boo
 func (n *network) heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.loss, n.down = nil, false
+	n.loss, n.down, n.stay = nil, false, false
 }
 
 // nth loses the n-th request from now, counted from 0.
@@ -136,32 +136,33 @@ func step(t *testing.T, name string, done func() bool, do func() error) {
 }
 
 func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
-	for _, m := range modes {
-		for _, keep := range []bool{false, true} {
-			for _, when := range bothSides {
-				t.Run(fmt.Sprintf("%s %v keep=%v", m.name, when, keep), func(t *testing.T) {
-					total := 0
-					for i := 0; ; i++ {
-						s, clean, n := faulty(t, m, 5*time.Second)
-						raise(t, clean, job, grant(3, "before"))
-						n.keep = keep
-						n.lose(false, nth(i, when))
-						work(t, s, clean)
-						if n.lost == 0 {
-							break
-						}
-						total++
+	t.Parallel()
+	for i, m := range modes {
+		keep := i == 1 // the connection outlives the error, with its transaction open
+		for _, when := range bothSides {
+			t.Run(fmt.Sprintf("%s %v keep=%v", m.name, when, keep), func(t *testing.T) {
+				total := 0
+				for i := 0; ; i++ {
+					s, clean, n := faulty(t, m, 5*time.Second)
+					raise(t, clean, job, grant(3, "before"))
+					n.keep = keep
+					n.lose(false, nth(i, when))
+					work(t, s, clean)
+					if n.lost == 0 {
+						break
 					}
-					if total < 20 {
-						t.Fatalf("only %d requests were lost: the job has more", total)
-					}
-				})
-			}
+					total++
+				}
+				if total < 20 {
+					t.Fatalf("only %d requests were lost: the job has more", total)
+				}
+			})
 		}
 	}
 }
 
 func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	for _, when := range bothSides {
 		applied := when == faultsql.After
 		for how, claim := range map[string]func(fence.Claim) fence.Claim{
@@ -170,7 +171,7 @@ func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
 			"handed":  func(c fence.Claim) fence.Claim { return fence.Claim{Name: c.Name, Grant: c.Grant} },
 		} {
 			t.Run(fmt.Sprintf("%s %v", how, when), func(t *testing.T) {
-				s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+				s, clean, n := faulty(t, modes[0], 200*time.Millisecond)
 				c := claim(raise(t, s, job, grant(7, "a")))
 				must(t, s.write(t.Context(), c, "chunk1", "v", nil))
 				n.lose(true, commits(when))
@@ -200,9 +201,10 @@ func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
 }
 
 func TestSettleTellsWhatBecameOfALostCommit(t *testing.T) {
+	t.Parallel()
 	for _, when := range bothSides {
 		t.Run(when.String(), func(t *testing.T) {
-			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+			s, clean, n := faulty(t, modes[0], 200*time.Millisecond)
 			c := raise(t, s, job, grant(7, "a"))
 			n.lose(true, commits(when))
 			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
@@ -229,9 +231,10 @@ func TestSettleTellsWhatBecameOfALostCommit(t *testing.T) {
 var errAbandon = errors.New("abandoned on purpose")
 
 func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
+	t.Parallel()
 	for _, when := range bothSides {
 		t.Run(when.String(), func(t *testing.T) {
-			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+			s, clean, n := faulty(t, modes[0], 200*time.Millisecond)
 			c := raise(t, s, job, grant(7, "a"))
 			n.lose(true, commits(when))
 			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
@@ -247,7 +250,7 @@ func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
 		})
 	}
 	t.Run("after a commit of the successor", func(t *testing.T) {
-		s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
+		s, clean, n := faulty(t, modes[0], 200*time.Millisecond)
 		c := raise(t, s, job, grant(7, "a"))
 		n.lose(true, commits(faultsql.After))
 		wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
@@ -262,7 +265,27 @@ func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
 	})
 }
 
+func TestALostCommitIsNotMistakenAfterAPrune(t *testing.T) {
+	t.Parallel()
+	s, clean, n := faulty(t, modes[0], 200*time.Millisecond)
+	c := raise(t, s, job, grant(7, "a"))
+	n.lose(true, commits(faultsql.After))
+	wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
+	n.heal()
+	must(t, clean.f.Finish(t.Context(), raise(t, clean, job, grant(8, "b"))))
+	if dropped, err := clean.f.Prune(t.Context(), 0); err != nil || dropped != 1 {
+		t.Fatal(dropped, err)
+	}
+	_, err := s.f.Settle(t.Context(), c)
+	wants(t, err, fence.ErrUnknown)
+	raise(t, clean, job, grant(9, "c"))
+	_, err = s.f.Settle(t.Context(), c)
+	wants(t, err, fence.ErrUnknown)
+	wants(t, err, fence.ErrStale)
+}
+
 func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
+	t.Parallel()
 	for _, when := range bothSides {
 		for name, do := range map[string]func(context.Context, *store, fence.Claim) error{
 			"raise": func(ctx context.Context, s *store, _ fence.Claim) error {
@@ -275,7 +298,7 @@ func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
 			"migrate": func(ctx context.Context, s *store, c fence.Claim) error { return s.f.Migrate(ctx) },
 		} {
 			t.Run(fmt.Sprintf("%s %v", name, when), func(t *testing.T) {
-				s, _, n := faulty(t, modes[0], 30*time.Millisecond)
+				s, _, n := faulty(t, modes[0], 200*time.Millisecond)
 				c := raise(t, s, job, grant(7, "a"))
 				n.lose(true, commits(when))
 				err := do(t.Context(), s, c)
@@ -299,6 +322,7 @@ func running(c fence.Claim) fence.Row {
 }
 
 func TestAFunctionThatEndsItsTransactionIsToldSo(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
 	c := raise(t, s, job, grant(7, "a"))
 	insert := func(tx *sql.Tx, key string) error {

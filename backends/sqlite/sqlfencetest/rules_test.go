@@ -18,6 +18,7 @@ import (
 func contains(err error, word string) bool { return err != nil && strings.Contains(err.Error(), word) }
 
 func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
+	t.Parallel()
 	_, err := sqlfence.New(nil, sqlfence.Options{Table: "x; DROP TABLE data", Settle: -1})
 	for _, word := range []string{"nil", "Dialect(0)", "DROP TABLE", "settle"} {
 		if !contains(err, word) {
@@ -33,6 +34,7 @@ func TestBadSettingsAreAllNamedAtOnce(t *testing.T) {
 }
 
 func TestAMissingTableIsNamedWithItsRemedy(t *testing.T) {
+	t.Parallel()
 	s := reopen(t, modes[0].dsn(t), nil)
 	_, raised := s.f.Raise(t.Context(), job, grant(7, "a"))
 	c := fence.Claim{Name: job, Grant: grant(7, "a")}
@@ -50,6 +52,7 @@ func TestAMissingTableIsNamedWithItsRemedy(t *testing.T) {
 }
 
 func TestManyMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			dsn := m.dsn(t)
@@ -71,6 +74,7 @@ func TestManyMigrateAtOnce(t *testing.T) {
 }
 
 func TestMigrateSQLMakesTheSameTables(t *testing.T) {
+	t.Parallel()
 	s := reopen(t, modes[0].dsn(t), nil)
 	for range 2 {
 		for _, q := range s.f.MigrateSQL() {
@@ -85,6 +89,7 @@ func TestMigrateSQLMakesTheSameTables(t *testing.T) {
 }
 
 func TestTablesOfANewerVersionAreRefused(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
 	if _, err := s.db.Exec("UPDATE stint_fence_meta SET v = 99 WHERE k = 'version'"); err != nil {
 		t.Fatal(err)
@@ -95,8 +100,9 @@ func TestTablesOfANewerVersionAreRefused(t *testing.T) {
 }
 
 func TestClaimsAreReadFromTheSparseIndex(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
-	rows, err := s.db.Query("EXPLAIN QUERY PLAN " + s.f.ClaimsSQL(), "", 10)
+	rows, err := s.db.Query("EXPLAIN QUERY PLAN "+s.f.ClaimsSQL(), "", 10)
 	must(t, err)
 	defer rows.Close()
 	var plan []string
@@ -113,6 +119,7 @@ func TestClaimsAreReadFromTheSparseIndex(t *testing.T) {
 }
 
 func TestClaimsOfManyPages(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
 	s.db.SetMaxOpenConns(1) // a listing that held its connection would hang
 	_, err := s.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 700)
@@ -133,6 +140,7 @@ func TestClaimsOfManyPages(t *testing.T) {
 }
 
 func TestAdmitSQLChangesExactlyOneRowOfTheHolder(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[1].dsn(t), nil)
 	a := raise(t, s, job, grant(7, "a"))
 	admit := func(c fence.Claim) (n int64) {
@@ -165,6 +173,7 @@ func TestAdmitSQLChangesExactlyOneRowOfTheHolder(t *testing.T) {
 }
 
 func TestTheLastWriteAndDoneAreOneCommit(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
 	a := raise(t, s, job, grant(7, "a"))
 	last := func(c fence.Claim, result error) error {
@@ -191,6 +200,7 @@ func TestTheLastWriteAndDoneAreOneCommit(t *testing.T) {
 }
 
 func TestAReadOnlyTransactionIsRefused(t *testing.T) {
+	t.Parallel()
 	s := fresh(t, modes[0].dsn(t), nil)
 	c := raise(t, s, job, grant(7, "a"))
 	err := s.f.InTx(t.Context(), c, &sql.TxOptions{ReadOnly: true}, func(*sql.Tx) error { t.Error("it ran"); return nil })
@@ -200,6 +210,7 @@ func TestAReadOnlyTransactionIsRefused(t *testing.T) {
 }
 
 func TestAWriterThatWaitsForTheLockGoesOnWhenItIsFree(t *testing.T) {
+	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
 			dsn := m.dsn(t)
@@ -209,7 +220,7 @@ func TestAWriterThatWaitsForTheLockGoesOnWhenItIsFree(t *testing.T) {
 			must(t, err)
 			_, err = tx.Exec("INSERT INTO data (k, v) VALUES ('other', 'v')")
 			must(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
 			wants(t, s.write(ctx, c, "k", "early", nil), sqlfence.ErrBusy)
 			wants(t, s.f.Finish(ctx, c), context.DeadlineExceeded)
@@ -225,6 +236,7 @@ func TestAWriterThatWaitsForTheLockGoesOnWhenItIsFree(t *testing.T) {
 }
 
 func TestABrokenFileIsNamedAndNothingIsWritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store.db")
 	must(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 300)), 0o600))
