@@ -90,7 +90,6 @@ func (g *guard) loop(tstp chan os.Signal) {
 		alarm = g.alarm.C()
 	}
 	over := g.lease.Context().Done()
-	resume := make(<-chan time.Time)
 	notice := make(<-chan time.Time)
 	for {
 		g.check()
@@ -103,15 +102,12 @@ func (g *guard) loop(tstp chan os.Signal) {
 		case sig := <-g.s.signals:
 			g.check()
 			g.pass(sig.(syscall.Signal))
-		case <-resume:
-			g.check()
-			g.resume(tstp)
 		case <-notice:
 			g.notice()
 		case ev := <-g.child.Events():
 			switch ev.Kind {
 			case supervise.Stopped:
-				resume = g.stop(ev.Signal)
+				g.stop(ev.Signal)
 			case supervise.Exited:
 				g.ended(ev.Code)
 				notice = time.After(time.Second)

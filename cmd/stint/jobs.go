@@ -1,10 +1,7 @@
 package main
 
 import (
-	"os"
-	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
@@ -15,38 +12,32 @@ import (
 // is continued, the command is killed before it runs another instruction: only
 // stint continues the command's group, and it looks at the lease first.
 
-// stop follows the command into a stop. The channel says when to go on: it
-// fires soon after stint runs again.
-func (g *guard) stop(by syscall.Signal) <-chan time.Time {
+// stop follows the command into a stop. When stint is continued, it gets CONT.
+func (g *guard) stop(by syscall.Signal) {
 	if g.exited || g.killed {
-		return nil
+		return
 	}
-	if by == syscall.SIGSTOP || !g.mayStop() {
+	if by == syscall.SIGSTOP { // somebody wants to look at the command
 		g.s.out.Line("the command was stopped (%v); the lease is kept", by)
-		return nil
+		return
 	}
 	g.terminal.Take()
-	g.s.out.Line("the command was stopped; its lease is not renewed until it goes on, and after %v it is killed instead",
-		report.Short(g.lease.Status().Left))
-	supervise.StopSelf()
-	// In a group that no shell controls that did nothing, as ^Z does nothing to
-	// a process there; then the command goes on.
-	return time.After(200 * time.Millisecond)
-}
-
-// mayStop tells whether a shell could continue stint.
-func (g *guard) mayStop() bool { return !signal.Ignored(syscall.SIGTSTP) }
-
-// resume runs when stint runs again after a stop.
-func (g *guard) resume(tstp chan os.Signal) {
-	if g.mayStop() {
-		signal.Notify(tstp, syscall.SIGTSTP)
+	g.s.out.Line("the command was stopped; while stint is stopped too, nobody renews the lease: "+
+		"if it has run out when the job is continued, in %v, the command is killed", report.Short(g.lease.Status().Left))
+	if supervise.StopSelf() {
+		return
 	}
-	g.cont()
+	// Nobody could continue it, so ^Z does what it does to any process that no
+	// shell controls: nothing. One that wants to read a terminal that it does
+	// not have stays as it is, or it would be stopped again and again.
+	if by == syscall.SIGTSTP {
+		g.cont()
+	}
 }
 
 // cont continues the command, in the foreground if stint is there.
 func (g *guard) cont() {
+	g.check()
 	if g.killed {
 		return
 	}

@@ -22,10 +22,11 @@ const limit = 20 * time.Second
 // stint runs in these tests.
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"stint":   main,
-		"witness": witness,
-		"argv":    argv,
-		"onterm":  onTerm,
+		"stint":        main,
+		"witness":      witness,
+		"argv":         argv,
+		"onterm":       onTerm,
+		"inforeground": inForeground,
 	})
 }
 

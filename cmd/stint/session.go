@@ -174,9 +174,14 @@ func (s *session) lost(cause error, data string) error {
 		Data: data, Do: "see who has it: stint show " + report.Name(s.name)}
 }
 
-// release gives the lease back. If that fails, it runs out by itself.
+// release gives the lease back. If that fails, it runs out by itself; so it is
+// not tried for longer than that takes.
 func (s *session) release(lease *stint.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+	left := lease.Status().Left
+	if left == 0 {
+		return // over already; closing the client gives back what is left of it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(cleanup, left))
 	defer cancel()
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, authority.ErrNotHeld) {
 		s.out.Line("the lease could not be released: %v", err)

@@ -13,14 +13,16 @@ import (
 )
 
 // witness FILE [DURATION] is a command that must never run twice at once. It
-// ignores TERM, so that only KILL ends it early. Two observers watch it from
-// outside: the kernel, which holds FILE.lock for it until it is dead, and its
-// own stamps of the host's boot clock, which go on until then.
+// ignores TERM, so that only KILL ends it early; with DURATION it ends by itself
+// after that, or, told by TERM, by that signal 200 ms later. Two observers watch
+// it from outside: the kernel, which holds FILE.lock for it until it is dead, and
+// its own stamps of the host's boot clock, which go on until then.
 //
 // FILE gets a line "start PID STAMP", then "alive PID STAMP" again and again,
 // and "overlap PID STAMP" when another has the lock.
 func witness() {
-	signal.Ignore(syscall.SIGTERM)
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
 	file, until := os.Args[1], time.Now().Add(time.Hour)
 	if len(os.Args) > 2 {
 		d, err := time.ParseDuration(os.Args[2])
@@ -28,6 +30,8 @@ func witness() {
 			panic(err)
 		}
 		until = time.Now().Add(d)
+	} else {
+		term = nil
 	}
 	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -44,8 +48,19 @@ func witness() {
 		say("overlap")
 		os.Exit(99)
 	}
+	told := false
 	for say("start"); time.Now().Before(until); time.Sleep(2 * time.Millisecond) {
 		say("alive")
+		select {
+		case <-term:
+			told, until = true, time.Now().Add(200*time.Millisecond)
+		default:
+		}
+	}
+	if told {
+		signal.Reset(syscall.SIGTERM)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		select {}
 	}
 }
 

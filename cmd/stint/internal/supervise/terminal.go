@@ -71,11 +71,18 @@ func (t *Terminal) set(group int) {
 // otherwise inherit it.
 func ignoreTerminalStops() { signal.Ignore(syscall.SIGTTOU) }
 
-// StopSelf stops stint's whole group as ^Z does, so that the shell gets its
-// prompt back. In a group that no shell controls it does nothing.
-func StopSelf() {
-	signal.Reset(syscall.SIGTSTP)
-	_ = syscall.Kill(0, syscall.SIGTSTP)
+// StopSelf stops stint's whole group, as ^Z does, so that the shell gets its
+// prompt back. It returns false, and does nothing, where no shell could continue
+// the group: where it is the session leader's own.
+//
+// The signal is STOP because the runtime keeps its handler for TSTP once it was
+// caught, and the kernel would then not stop anything.
+func StopSelf() bool {
+	leader, err := unix.Getsid(0)
+	if err != nil || leader == unix.Getpgrp() || unix.Kill(leader, 0) == unix.ESRCH {
+		return false
+	}
+	return syscall.Kill(0, syscall.SIGSTOP) == nil
 }
 
 // IsTerminal tells whether f is one.
