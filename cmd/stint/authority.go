@@ -49,17 +49,12 @@ func (p *place) resolve(mustSay bool) (string, error) {
 	return settings.FileURL(file), nil
 }
 
-// openToRun opens the authority and makes the default file's folder.
+// openToRun opens the authority. A file is made where there is none, with its
+// folder.
 func (p *place) openToRun(ctx context.Context) (authority.Authority, error) {
 	raw, err := p.resolve(true)
 	if err != nil {
 		return nil, err
-	}
-	if p.url == "" {
-		if err := makeFolderOf(raw); err != nil {
-			return nil, &report.Problem{Code: report.ExitService, What: "the default file's folder cannot be made", Err: err,
-				Data: "nothing was done", Do: "make it, or give --authority sqlite:///path/leases.db"}
-		}
 	}
 	return open(ctx, raw)
 }
@@ -72,8 +67,8 @@ func (p *place) openToLook(ctx context.Context) (authority.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u, err := url.Parse(raw); err == nil && u.Scheme == "sqlite" {
-		if _, err := os.Stat(u.Path); errors.Is(err, fs.ErrNotExist) {
+	if path, ok := filePath(raw); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil, &report.Problem{Code: report.ExitService, What: "there is no authority at " + authority.Redact(raw), Err: fs.ErrNotExist,
 				Data: "nobody has taken a lease from it yet, or the path is wrong; it was not created",
 				Do:   "check --authority and STINT_AUTHORITY"}
@@ -82,12 +77,13 @@ func (p *place) openToLook(ctx context.Context) (authority.Authority, error) {
 	return open(ctx, raw)
 }
 
-func makeFolderOf(raw string) error {
+// filePath is the file that an authority's URL names, if it names one.
+func filePath(raw string) (string, bool) {
 	u, err := url.Parse(raw)
-	if err != nil {
-		return err
+	if err != nil || u.Scheme != "sqlite" || u.Host != "" {
+		return "", false
 	}
-	return os.MkdirAll(dirOf(u.Path), 0o700)
+	return u.Path, true
 }
 
 func open(ctx context.Context, raw string) (authority.Authority, error) {

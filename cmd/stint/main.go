@@ -19,6 +19,7 @@ var commands = []func() *cobra.Command{
 	lsCommand,
 	showCommand,
 	releaseCommand,
+	bumpCommand,
 	demoCommand,
 	versionCommand,
 }

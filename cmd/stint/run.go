@@ -48,7 +48,7 @@ STINT_TTL. The flag wins.
 
 ` + exitCodesHelp
 
-const runExample = `  # a cron job that several hosts start, and one runs
+const runExample = `  # a cron job: of all the runs that start on this host, one works at a time
   stint run -n --authority sqlite:///srv/leases.db nightly ./nightly.sh
 
   # wait at most a minute; 0 instead of 75 when another has it

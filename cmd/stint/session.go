@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -258,8 +257,6 @@ func (s *session) close(client *stint.Client) {
 	case <-s.signals: // asked once more
 	}
 }
-
-func dirOf(path string) string { return filepath.Dir(path) }
 
 // setEnv replaces variables: the last of two equal names does not win everywhere.
 func setEnv(env []string, set ...string) []string {
