@@ -33,9 +33,19 @@ func (c *conn) identity() (id identity, err error) {
 // process. Usually a look is enough; after a reboot they are based anew.
 func (a *Authority) adopt(ctx context.Context, h host) error {
 	var id identity
-	err := a.reader.read(ctx, func(c *conn) (err error) { id, err = c.identity(); return err })
+	var counter int64
+	mark := a.mark.read() // first: the counter may go on meanwhile
+	err := a.reader.read(ctx, func(c *conn) (err error) {
+		if id, err = c.identity(); err == nil {
+			counter, _, err = c.number(`SELECT counter FROM authority`)
+		}
+		return err
+	})
 	if err != nil {
 		return a.explain(err)
+	}
+	if mark > counter {
+		return a.setBack(counter, mark)
 	}
 	if id == (identity{h, a.inode}) {
 		return nil
@@ -112,8 +122,8 @@ const BumpBy fence.Token = 1_000_000
 
 // Bump raises the token counter of the file at path by n (zero means BumpBy),
 // and takes note of where the file lives now. It is what a restored or copied
-// file needs before it can be opened. If the file has indeed moved, or comes
-// from another boot, its leases are waited out for one length and cannot be
+// file needs before it can be opened. If the file has indeed moved, was set
+// back, or comes from another boot, its leases are waited out for one length and cannot be
 // renewed; otherwise they go on. It returns the counter before and after.
 func Bump(ctx context.Context, path string, n fence.Token) (before, after fence.Token, err error) {
 	return bump(ctx, path, n, authority.BootClock{}, hostIdentity)
@@ -144,22 +154,31 @@ func bump(ctx context.Context, path string, n fence.Token, clock authority.Clock
 	if err != nil {
 		return 0, 0, a.explain(err)
 	}
+	m := a.mark.read()
+	was = max(was, m) // set back: what was handed out since counts
 	if n < 0 || fence.Token(was) > fence.MaxToken-n {
 		return 0, 0, fmt.Errorf("sqlitelease: %w: the counter is at %d, raising it by %d leaves the range 0 to %d; nothing was changed", authority.ErrInvalid, was, n, fence.MaxToken)
 	}
-	if err := a.raise(int64(n), h); err != nil {
+	if err := a.raise(was+int64(n), m, h); err != nil {
 		return 0, 0, a.explain(err)
 	}
+	a.mark.raise(was + int64(n))
 	return fence.Token(was), fence.Token(was) + n, nil
 }
 
-func (a *Authority) raise(n int64, h host) error {
+// raise sets the counter, and bases the leases anew if the file is not where, or
+// not as, it was left.
+func (a *Authority) raise(counter, mark int64, h host) error {
 	c := a.writer.conn
 	id, err := c.identity()
 	if err != nil {
 		return err
 	}
-	if id != (identity{h, a.inode}) {
+	was, _, err := c.number(`SELECT counter FROM authority`)
+	if err != nil {
+		return err
+	}
+	if id != (identity{h, a.inode}) || mark > was {
 		if err := c.rebase(a.clock.Now()); err != nil {
 			return err
 		}
@@ -167,7 +186,7 @@ func (a *Authority) raise(n int64, h host) error {
 			return err
 		}
 	}
-	if err := c.exec(`UPDATE authority SET counter = counter + ?`, n); err != nil {
+	if err := c.exec(`UPDATE authority SET counter = ?`, counter); err != nil {
 		return err
 	}
 	return c.Exec(`COMMIT`)

@@ -70,7 +70,11 @@ func create(ctx context.Context, path string, h host) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := fill(ctx, tmp, h); err != nil {
+	counter, err := leftMark(path)
+	if err != nil {
+		return err
+	}
+	if err := fill(ctx, tmp, h, counter); err != nil {
 		return err
 	}
 	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -79,7 +83,7 @@ func create(ctx context.Context, path string, h host) error {
 	return syncDir(dir)
 }
 
-func fill(ctx context.Context, tmp string, h host) error {
+func fill(ctx context.Context, tmp string, h host, counter int64) error {
 	i, err := inodeOf(tmp)
 	if err != nil {
 		return err
@@ -94,7 +98,7 @@ func fill(ctx context.Context, tmp string, h host) error {
 	if err := c.Exec(`BEGIN IMMEDIATE; PRAGMA application_id = 1398034004; PRAGMA user_version = 1;` + schema); err != nil {
 		return err
 	}
-	if err := c.exec(`INSERT INTO authority VALUES (1, 0, ?, ?, ?, ?)`, h.boot, h.timens, i.dev, i.ino); err != nil {
+	if err := c.exec(`INSERT INTO authority VALUES (1, ?, ?, ?, ?, ?)`, counter, h.boot, h.timens, i.dev, i.ino); err != nil {
 		return err
 	}
 	return c.Exec(`COMMIT; PRAGMA journal_mode = WAL`)
@@ -116,7 +120,7 @@ func sameMode(path string) {
 	if err != nil {
 		return
 	}
-	for _, suffix := range []string{"-wal", "-shm"} {
+	for _, suffix := range []string{"-wal", "-shm", "-mark"} {
 		_ = os.Chmod(path+suffix, st.Mode().Perm()) // another user's file stays as it is
 	}
 }

@@ -75,7 +75,7 @@ func patch(t *testing.T, path string, at int64, b []byte) {
 func TestTheFileAndItsFolderAreMadePrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b", "leases #1?.db")
 	openAt(t, path, Options{})
-	for p, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700, path + "-wal": 0o600, path + "-shm": 0o600} {
+	for p, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700, path + "-wal": 0o600, path + "-shm": 0o600, path + "-mark": 0o600} {
 		st, err := os.Stat(p)
 		if err != nil {
 			t.Fatal(err)

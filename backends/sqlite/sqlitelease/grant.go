@@ -35,8 +35,11 @@ func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority
 		*out = answer{}
 		return a.tryAcquire(c, now, r, out)
 	}}
-	if r.Waiter != "" {
-		j.then = func() { a.queue.settle(r, out.refusal != nil) }
+	j.then = func() {
+		a.mark.raise(int64(out.grant.Token))
+		if r.Waiter != "" {
+			a.queue.settle(r, out.refusal != nil)
+		}
 	}
 	if err := a.submit(ctx, j); err != nil {
 		return authority.Grant{}, err
@@ -128,7 +131,10 @@ func (a *Authority) grant(c *conn, now authority.Instant, r authority.Request, o
 		return err
 	}
 	if !found {
-		return fmt.Errorf("the token counter is used up: no lease can be granted from this file any more")
+		return fmt.Errorf("sqlitelease: %s: the token counter is used up: no lease can be granted from this file any more", a.path)
+	}
+	if m := a.mark.read(); m >= token {
+		return a.setBack(token-1, m)
 	}
 	if r.Waiter != "" {
 		if err := c.exec(`DELETE FROM waiters WHERE name = ? AND waiter = ?`, r.Name, r.Waiter); err != nil {

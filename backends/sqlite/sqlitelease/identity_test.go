@@ -100,7 +100,7 @@ func TestARealTimeNamespaceIsRefused(t *testing.T) {
 	}
 }
 
-func TestACopiedBackFileDemandsABump(t *testing.T) {
+func TestACopyDemandsABump(t *testing.T) {
 	path := written(t)
 	backup, err := os.ReadFile(path)
 	if err != nil {
@@ -109,11 +109,8 @@ func TestACopiedBackFileDemandsABump(t *testing.T) {
 	a := openAt(t, path, Options{})
 	late := mustAcquire(t, a, ask("x", "late", time.Minute)) // after the backup
 	a.Close()
-	restored := filepath.Join(filepath.Dir(path), "restored")
-	if err := os.WriteFile(restored, backup, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(restored, path); err != nil {
+	path = filepath.Join(t.TempDir(), "restored.db") // without the mark
+	if err := os.WriteFile(path, backup, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, path, "is a copy", "stint bump", "Nothing was changed")
@@ -133,6 +130,39 @@ func TestACopiedBackFileDemandsABump(t *testing.T) {
 	g := authority.Grant{Grant: s.Grant, Name: "a", Length: s.Length}
 	if _, err := b.Renew(t.Context(), g); !errors.Is(err, authority.ErrNotHeld) {
 		t.Errorf("a lease from the copy was renewed: %v", err)
+	}
+}
+
+func TestABackupRestoredInPlaceDemandsABump(t *testing.T) {
+	path := written(t)
+	backup, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := openAt(t, path, Options{})
+	late := mustAcquire(t, a, ask("x", "late", time.Minute))
+	a.Close()
+	if err := os.WriteFile(path, backup, 0o600); err != nil { // as cp does: the same inode
+		t.Fatal(err)
+	}
+	refused(t, path, "was set back", "stint bump", "Nothing was changed")
+	if _, after, err := Bump(t.Context(), path, 10); err != nil || after != late.Token+10 {
+		t.Fatalf("bumped to %d, %v", after, err)
+	}
+	b := openAt(t, path, Options{})
+	if g := mustAcquire(t, b, ask("x", "next", time.Minute)); g.Token <= late.Token {
+		t.Errorf("token %d after the restore, %d was handed out before", g.Token, late.Token)
+	}
+}
+
+func TestTokensGrowOverADeletedFile(t *testing.T) {
+	path := written(t)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	a := openAt(t, path, Options{})
+	if g := mustAcquire(t, a, ask("a", "n", time.Minute)); g.Token != 4 {
+		t.Errorf("token %d after three", g.Token)
 	}
 }
 

@@ -3,14 +3,11 @@ package sqlitelease
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/stint-dev/stint/authority"
-	"github.com/stint-dev/stint/fence"
 )
 
 // keep starts what runs as long as the handle is open, once somebody waits:
@@ -20,54 +17,6 @@ func (q *queue) keep() {
 	q.listen()
 	q.wg.Go(func() { q.every(q.glance) })
 	q.wg.Go(q.heart)
-}
-
-// listen makes the pipe. Without one (a file system that has none) the tick
-// must do.
-func (q *queue) listen() {
-	dir := filepath.Dir(q.pipe)
-	mode := os.FileMode(0o600)
-	if st, err := os.Stat(q.a.path); err == nil {
-		mode = st.Mode().Perm()
-	}
-	_ = os.Mkdir(dir, mode|(mode&0o444)>>2) // who may read the file may enter
-	sweep(dir)
-	f, err := makePipe(q.pipe, mode)
-	if err != nil {
-		return
-	}
-	q.wg.Go(func() {
-		buf := make([]byte, 64)
-		for {
-			if _, err := f.Read(buf); err != nil {
-				return
-			}
-			q.look()
-		}
-	})
-	q.wg.Go(func() {
-		<-q.a.close
-		_ = f.Close()         // ends the reader
-		_ = os.Remove(q.pipe) // a sweep may have been faster
-	})
-}
-
-// sweep removes the pipes of processes that died. A young one may belong to a
-// process that is about to open it.
-func sweep(dir string) {
-	all, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range all {
-		st, err := e.Info()
-		if err != nil || st.Mode()&os.ModeNamedPipe == 0 || time.Since(st.ModTime()) < time.Minute {
-			continue
-		}
-		if p := filepath.Join(dir, e.Name()); ring(p) {
-			_ = os.Remove(p) // another may have been faster
-		}
-	}
 }
 
 // every calls f now, when poked, and after the pause that f returns.
@@ -211,50 +160,4 @@ func (q *queue) lost() (lost []spot, left int) {
 		}
 	}
 	return lost, len(q.waiters)
-}
-
-// How a name that nobody wants any more is forgotten. Tokens grow all the same:
-// they come from one counter.
-const (
-	idleFor    = time.Hour
-	pruneEvery = 64 // grants
-	pruneSpan  = 256
-)
-
-// pruneSometimes looks at a stretch of names now and then, after the answer was
-// decided: bounded work, and nothing that a holder waits for.
-func (q *queue) pruneSometimes(t fence.Token) {
-	if t == 0 || t%pruneEvery != 0 {
-		return
-	}
-	q.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), tick)
-		defer cancel()
-		_ = q.a.submit(ctx, &job{soft: true, run: q.forgetIdle}) // there is always a next time
-	})
-}
-
-// forgetIdle goes on where it stopped the last time.
-func (q *queue) forgetIdle(c *conn, now authority.Instant) error {
-	var idle []string
-	seen, last := 0, ""
-	err := c.each(func(s *sqlite3.Stmt) {
-		seen, last = seen+1, s.ColumnText(0)
-		if s.ColumnBool(1) {
-			idle = append(idle, last)
-		}
-	}, `SELECT name, deadline < ?3 AND NOT EXISTS (SELECT 1 FROM waiters w WHERE w.name = leases.name)
-		FROM leases WHERE name > ?1 ORDER BY name LIMIT ?2`, q.pruned, pruneSpan, int64(now.Add(-idleFor)))
-	if err != nil {
-		return err
-	}
-	for _, name := range idle {
-		if err := c.exec(`DELETE FROM leases WHERE name = ?`, name); err != nil {
-			return err
-		}
-	}
-	if q.pruned = last; seen < pruneSpan {
-		q.pruned = "" // from the start again
-	}
-	return nil
 }

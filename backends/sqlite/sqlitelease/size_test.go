@@ -95,7 +95,7 @@ func TestIdleNamesAreForgottenAndTokensGrowAllTheSame(t *testing.T) {
 }
 
 // TestWaitingCostsNextToNothing lets ten wait for three seconds, in one process,
-// and counts processor time; the bound is ten times the promise, for slow machines.
+// and counts processor time: 1 % of it for each.
 func TestWaitingCostsNextToNothing(t *testing.T) {
 	a := openAt(t, newPath(t), Options{})
 	g := mustAcquire(t, a, ask("x", "n", time.Hour))
@@ -122,7 +122,7 @@ func TestWaitingCostsNextToNothing(t *testing.T) {
 	wg.Wait()
 	spent := cpu(t) - before
 	t.Logf("%v of processor time for 10 waiters over 3 s; tries %v", spent, tries)
-	if spent > 3*time.Second {
+	if spent > 3*time.Second*10/100 {
 		t.Errorf("%v of processor time for waiting 3 s", spent)
 	}
 	for i, n := range tries {

@@ -11,11 +11,14 @@
 // refused. All names share one token counter, which is never deleted.
 //
 // The file belongs to one host: it records the boot, the time namespace, and
-// its own inode. Network file systems are refused. Two things it cannot help:
-// a process that is stopped inside SQLite's own write transaction stalls every
-// lease of the file until it goes on or is killed (the error that the others
-// get says so), and a backup that is copied over the file in place, byte by
-// byte into the same inode, is not noticed: run Bump after every restore.
+// its own inode; beside it, in leases.db-mark, stands the highest token. So a
+// copy, or a backup that was restored over it, is refused until Bump has raised
+// the counter. (A backup that brings back file and mark in place is not noticed:
+// run Bump after every restore.) Network file systems are refused.
+//
+// One thing it cannot help: a process that is stopped inside SQLite's own write
+// transaction stalls every lease of the file until it goes on or is killed. The
+// error that the others get says so.
 //
 // It uses github.com/ncruces/go-sqlite3 without database/sql, so it takes no
 // driver name from the program.
@@ -64,6 +67,7 @@ type Authority struct {
 	closed bool
 	calls  sync.WaitGroup // calls in flight
 
+	mark   mark
 	writer writer
 	reader reader
 	queue  queue
@@ -117,17 +121,23 @@ func (a *Authority) connect(ctx context.Context) error {
 	if a.inode, err = inodeOf(a.path); err != nil {
 		return fmt.Errorf("sqlitelease: %w", err)
 	}
+	if a.mark, err = openMark(a.path); err != nil {
+		return fmt.Errorf("sqlitelease: the mark beside the leases: %w", err)
+	}
 	w, err := openConn(ctx, a.path)
 	if err != nil {
-		return a.explain(err)
-	}
-	r, err := openConn(ctx, a.path)
-	if err != nil {
-		w.close()
+		a.mark.close()
 		return a.explain(err)
 	}
 	// The writer's tries for the lock are counted out in begin.
-	if err := w.BusyHandler(nil); err != nil {
+	err = w.BusyHandler(nil)
+	var r *conn
+	if err == nil {
+		r, err = openConn(ctx, a.path)
+	}
+	if err != nil {
+		w.close()
+		a.mark.close()
 		return a.explain(err)
 	}
 	a.writer.conn, a.reader = w, reader{make(chan *conn, 1)}
@@ -139,6 +149,7 @@ func (a *Authority) connect(ctx context.Context) error {
 func (a *Authority) disconnect() {
 	(<-a.reader.free).close()
 	a.writer.conn.close()
+	a.mark.close()
 }
 
 // enter counts a call in flight, unless a is closed.

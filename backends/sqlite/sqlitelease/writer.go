@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"github.com/stint-dev/stint/authority"
 )
 
@@ -215,30 +213,4 @@ func (a *Authority) sameFile() error {
 		return fmt.Errorf("sqlitelease: %w", err)
 	}
 	return fmt.Errorf("sqlitelease: %s was removed or replaced while it was in use: nothing was done, as other processes may by now use another file. Restart this process", a.path)
-}
-
-// explain says what an error of the database means for the leases.
-func (a *Authority) explain(err error) error {
-	var what string
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errBusy), errors.Is(err, sqlite3.BUSY):
-		what = "nothing was done: another process holds the file's write lock (perhaps it is stopped inside a transaction)"
-	case errors.Is(err, sqlite3.FULL):
-		what = "nothing was done: the disk is full, so no lease can be granted or renewed; make room"
-	case errors.Is(err, sqlite3.READONLY):
-		what = "nothing was done: the file or its folder cannot be written to"
-	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
-		what = "the file is damaged and was left as it is; stop all its users, move it away, and run stint bump on the new one so that tokens go on growing"
-	case errors.Is(err, sqlite3.CANTOPEN):
-		what = "the file, or its -wal and -shm beside it, cannot be opened"
-	case errors.Is(err, sqlite3.IOERR):
-		what = "the disk failed, and the request may or may not have been carried out"
-	case errors.Is(err, sqlite3.INTERRUPT), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		what = "the request was given up"
-	default:
-		what = "unexpected error of the database"
-	}
-	return fmt.Errorf("sqlitelease: %s: %s: %w", a.path, what, err)
 }
