@@ -91,6 +91,7 @@ func (m *Memory) Do(ctx context.Context, c Claim, write func() error) error {
 		return fmt.Errorf("fence %q: %w: the row counts %d transactions, this claim %d. Nothing was written", c.Name, ErrSequence, r.Seq, n)
 	}
 	if err := write(); err != nil {
+		seq.Settle(false, r.Seq)
 		return err
 	}
 	r.Seq++
