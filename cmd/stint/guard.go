@@ -34,6 +34,7 @@ type guard struct {
 	killAt authority.Instant // set when told; a renewal that succeeds later does not move it
 	cause  error             // why the lease is lost
 	killed bool
+	later  <-chan time.Time // when to say what is left
 	code   int
 	exited bool
 	asked  syscall.Signal // a signal to end that was passed on
@@ -74,8 +75,7 @@ func (g *guard) watch(child *supervise.Child) (int, error) {
 		defer g.alarm.Close()
 	}
 	g.loop(tstp)
-	g.terminal.Take()
-	if g.killed || g.code > 128 {
+	if g.terminal.Take(child.Pid()) && (g.killed || g.code > 128) {
 		g.terminal.Restore() // it had no chance to do so itself
 	}
 	if g.cause != nil {
@@ -90,7 +90,6 @@ func (g *guard) loop(tstp chan os.Signal) {
 		alarm = g.alarm.C()
 	}
 	over := g.lease.Context().Done()
-	notice := make(<-chan time.Time)
 	for {
 		g.check()
 		select {
@@ -102,7 +101,7 @@ func (g *guard) loop(tstp chan os.Signal) {
 		case sig := <-g.s.signals:
 			g.check()
 			g.pass(sig.(syscall.Signal))
-		case <-notice:
+		case <-g.later:
 			g.notice()
 		case ev := <-g.child.Events():
 			switch ev.Kind {
@@ -110,7 +109,7 @@ func (g *guard) loop(tstp chan os.Signal) {
 				g.stop(ev.Signal)
 			case supervise.Exited:
 				g.ended(ev.Code)
-				notice = time.After(time.Second)
+				g.later = time.After(time.Second)
 			case supervise.Gone:
 				g.code = ev.Code
 				return
@@ -171,6 +170,7 @@ func (g *guard) lose(err error) {
 
 func (g *guard) kill() {
 	g.killed = true
+	g.later = time.After(2 * time.Second)
 	g.child.Kill()
 	g.s.out.Line("the lease on %s is over: the command is killed", report.Name(g.s.name))
 }
@@ -204,16 +204,22 @@ func (g *guard) ended(code int) {
 	}
 }
 
-// notice says why stint does not end although the command has.
+// notice says why stint does not end although the command has, or was killed.
 func (g *guard) notice() {
 	left := g.child.Left()
-	if len(left) == 0 || g.killed {
+	if len(left) == 0 {
 		return
 	}
 	names := make([]string, 0, len(left))
 	for _, p := range left[:min(len(left), 5)] {
 		names = append(names, p.String())
 	}
+	list := strings.Join(names, ", ")
+	if g.killed {
+		g.s.out.Line("%d could not be killed yet: %s; they wait for a disk or a network that does not answer, or belong to another user. "+
+			"The lease is over: only a fence stops what they still write", len(left), list)
+		return
+	}
 	g.s.out.Line("the command ended with exit code %d, but left %d running: %s; the lease is kept until they are gone",
-		g.code, len(left), strings.Join(names, ", "))
+		g.code, len(left), list)
 }

@@ -21,7 +21,7 @@ func (g *guard) stop(by syscall.Signal) {
 		g.s.out.Line("the command was stopped (%v); the lease is kept", by)
 		return
 	}
-	g.terminal.Take()
+	g.terminal.Take(g.child.Pid())
 	g.s.out.Line("the command was stopped; while stint is stopped too, nobody renews the lease: "+
 		"if it has run out when the job is continued, in %v, the command is killed", report.Short(g.lease.Status().Left))
 	if supervise.StopSelf() {

@@ -179,6 +179,39 @@ func TestStopWithoutAShellDoesNothing(t *testing.T) {
 	m.expect(0)
 }
 
+// bg: the command goes on without the terminal, and stint does not take it from
+// whoever has it by then.
+func TestAJobInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
+	w := newWorld(t)
+	m := w.startOnTerminal("sh", "-c", `set -m; stint run k -- sh -c 'echo begun; until [ -e done ]; do sleep 0.02; done'; bg >/dev/null; inforeground; echo "end $?"`)
+	m.shows("begun")
+	m.types("\x1a")
+	m.shows("foreground true")
+	if err := os.WriteFile(w.path("done"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := w.open()
+	eventually(t, "the job in the background is over", func() bool { return !w.inspect(db, "k").Held })
+	m.types("hello\n")
+	m.shows(`read "hello"`)
+	m.shows("end 0")
+	m.expect(0)
+}
+
+// A job that was started in the background gets the terminal when it is brought
+// to the foreground.
+func TestFgGivesTheCommandTheTerminal(t *testing.T) {
+	w := newWorld(t)
+	m := w.startOnTerminal("sh", "-c", `set -m; stint run k -- inforeground & read line; jobs >jobs; fg >/dev/null; echo "end $?"`)
+	m.shows("foreground false")
+	m.shows("the command was stopped")
+	m.types("go\n")
+	m.types("hello\n")
+	m.shows(`read "hello"`)
+	m.shows("end 0")
+	m.expect(0)
+}
+
 func TestReleaseAsksAtTheTerminal(t *testing.T) {
 	w := newWorld(t)
 	holder := w.start("run", "k", "--ttl", "2s", "--", "sleep", "100")

@@ -53,6 +53,28 @@ func TestASignalEndsTheWaitAtOnceAndLeavesNoWaiter(t *testing.T) {
 	}
 }
 
+// Even while the authority does not answer: then the place in its line runs out
+// by itself.
+func TestASignalEndsTheWaitAtOnceWhileTheAuthorityIsStalled(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("run", "k", "--ttl", "1m", "--", "sleep", "100")
+	db := w.open()
+	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
+	b := w.start("run", "k", "--ttl", "1m", "--", "true")
+	w.waiting(db, "k", 1)
+	unlock := w.lockFile()
+	b.signal(syscall.SIGINT)
+	sent := time.Now()
+	b.expect(130)
+	// A request may take 9 s with this lease; an end that waits for it takes that.
+	if d := time.Since(sent); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	unlock()
+	a.signal(syscall.SIGTERM)
+	a.expect(143)
+}
+
 func TestOtherSignalsArePassedOn(t *testing.T) {
 	w := newWorld(t)
 	a := w.start("run", "k", "--", "sh", "-c", `trap "echo 1 >usr1" USR1; trap "echo 2 >usr2; exit 5" USR2; echo 0 >ready; while :; do sleep 0.02; done`)

@@ -26,11 +26,16 @@ type session struct {
 	path    string // of the command
 	out     *report.Printer
 	signals chan os.Signal
-	end     func() // ends the lease, when nothing of the command is left
+	end     func()    // ends the lease, when nothing of the command is left
+	hurry   time.Time // a signal ended the wait: be gone by then
 }
 
-// cleanup bounds what is still tried when the work is over.
-const cleanup = 5 * time.Second
+const (
+	// cleanup bounds what is still tried when the work is over.
+	cleanup = 5 * time.Second
+	// atOnce bounds the same when a signal ended the wait for the lease.
+	atOnce = 700 * time.Millisecond
+)
 
 func (o *runFlags) run(name string, argv []string) error {
 	path, err := supervise.LookPath(argv[0])
@@ -45,7 +50,6 @@ func (o *runFlags) run(name string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close()
 	s.out.Line("authority: %s", describe(a, o.url))
 
 	opts := o.times
@@ -56,6 +60,7 @@ func (o *runFlags) run(name string, argv []string) error {
 	opts.Wait = o.wait
 	client, err := stint.New(a, opts)
 	if err != nil {
+		_ = a.Close()
 		return &report.Problem{Code: report.ExitService, What: "no lease can be taken", Err: err, Data: "nothing was done"}
 	}
 	lease, err := s.acquire(client, waiting)
@@ -63,7 +68,7 @@ func (o *runFlags) run(name string, argv []string) error {
 		err = s.hold(lease)
 	}
 	s.out.Done()
-	s.close(client)
+	s.close(client, a)
 	return err
 }
 
@@ -180,7 +185,7 @@ func (s *session) release(lease *stint.Lease) {
 	if left == 0 {
 		return // over already; closing the client gives back what is left of it
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(cleanup, left))
+	ctx, cancel := context.WithTimeout(context.Background(), min(s.patience(), left))
 	defer cancel()
 	if err := lease.Release(ctx); err != nil && !errors.Is(err, authority.ErrNotHeld) {
 		s.out.Line("the lease could not be released: %v", err)
@@ -193,10 +198,10 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 	if s.fence == "" {
 		return nil, fence.Claim{}, nil
 	}
-	var f *fenceurl.Store
-	var claim fence.Claim
 	ctx, cancel := context.WithCancel(lease.Context())
 	defer cancel()
+	var f *fenceurl.Store // these two belong to the goroutine until it is done
+	var claim fence.Claim
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -210,7 +215,7 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 		return f, claim, nil
 	}
 	if code, ok := errors.AsType[exitCode](err); ok {
-		return nil, claim, code // the store may still be opening: it is not looked at
+		return nil, fence.Claim{}, code // it may not be done yet
 	}
 	if f != nil {
 		f.Close()
@@ -243,19 +248,29 @@ func (s *session) finish(f *fenceurl.Store, claim fence.Claim) error {
 	}
 }
 
-// close ends the client, in a bounded time: what is left runs out by itself.
-func (s *session) close(client *stint.Client) {
+// close gives back what is held and leaves the line, in a bounded time: what the
+// authority does not answer in that time runs out by itself.
+func (s *session) close(client *stint.Client, a authority.Authority) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		s.end()
 		_ = client.Close()
+		_ = a.Close()
 	}()
 	select {
 	case <-done:
-	case <-time.After(cleanup):
+	case <-time.After(s.patience()):
 	case <-s.signals: // asked once more
 	}
+}
+
+// patience is how long an end may take from now.
+func (s *session) patience() time.Duration {
+	if s.hurry.IsZero() {
+		return cleanup
+	}
+	return max(0, time.Until(s.hurry))
 }
 
 // setEnv replaces variables: the last of two equal names does not win everywhere.

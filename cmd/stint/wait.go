@@ -44,8 +44,11 @@ func (s *session) await(done <-chan error, cancel func(), w *waitLine, waiting <
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var code exitCode
+	var late <-chan time.Time
 	for {
 		select {
+		case <-late:
+			return code
 		case err := <-done:
 			if code != 0 {
 				return code
@@ -58,6 +61,7 @@ func (s *session) await(done <-chan error, cancel func(), w *waitLine, waiting <
 			}
 			if c != 0 {
 				code = c
+				s.hurry, late = time.Now().Add(atOnce), time.After(atOnce/2)
 				cancel()
 			}
 		case st := <-waiting:

@@ -21,7 +21,7 @@ type Spec struct {
 	Path string   // as LookPath found it
 	Argv []string // Argv[0] is the name that the command sees
 	Env  []string
-	// Terminal, if not nil, is handed to the command's group.
+	// Terminal, if not nil, is handed to the command's group, if stint has it.
 	Terminal *Terminal
 }
 
@@ -65,7 +65,7 @@ func Start(s Spec) (*Child, error) {
 	pid, err := c.fork(s)
 	ignoreTerminalStops()
 	if err != nil {
-		s.Terminal.Take() // the failed child may have got it
+		s.Terminal.Take(0) // the failed child may have got it
 		c.scope.close()
 		return nil, startError(s.Argv[0], err)
 	}
@@ -78,7 +78,7 @@ func Start(s Spec) (*Child, error) {
 func (c *Child) fork(s Spec) (int, error) {
 	attr := func() *syscall.SysProcAttr {
 		a := &syscall.SysProcAttr{Setpgid: true}
-		if s.Terminal != nil {
+		if s.Terminal != nil && s.Terminal.mine() {
 			a.Foreground, a.Ctty = true, s.Terminal.fd
 		}
 		return a

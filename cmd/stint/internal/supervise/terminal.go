@@ -9,53 +9,66 @@ import (
 	"golang.org/x/term"
 )
 
-// Terminal is the controlling terminal on standard input, while stint's own
-// group is in its foreground. A nil Terminal does nothing.
+// Terminal is the controlling terminal on standard input. A nil Terminal does
+// nothing.
+//
+// Its foreground is moved between stint's own group and the command's only, and
+// never taken from a third: a job that runs in the background leaves the
+// terminal to whoever has it.
 type Terminal struct {
 	fd    int
-	own   int // stint's group
-	state *term.State
+	own   int         // stint's group
+	state *term.State // the modes at the start; nil when they were another's
 }
 
-// FindTerminal returns nil unless standard input is the controlling terminal
-// and stint's group is in its foreground: a job in the background must not take
-// the terminal from whoever has it.
+// FindTerminal returns nil unless standard input is the controlling terminal.
 func FindTerminal() *Terminal {
-	const stdin = 0
-	own := unix.Getpgrp()
-	fg, err := unix.IoctlGetInt(stdin, unix.TIOCGPGRP)
-	if err != nil || fg != own {
+	t := &Terminal{fd: 0, own: unix.Getpgrp()}
+	if _, err := t.foreground(); err != nil {
 		return nil
 	}
-	state, err := term.GetState(stdin)
-	if err != nil {
-		return nil
+	if t.mine() {
+		t.state, _ = term.GetState(t.fd)
 	}
-	return &Terminal{fd: stdin, own: own, state: state}
+	return t
 }
 
-// Take gives the foreground to stint's own group.
-func (t *Terminal) Take() {
-	if t != nil {
-		t.set(t.own)
-	}
+// foreground fails where the descriptor is not the controlling terminal.
+func (t *Terminal) foreground() (group int, err error) {
+	return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
 }
 
-// Give hands the foreground to the command's group, if stint's own has it: a
-// job that was continued with bg does not get it.
+// mine tells whether stint's own group has the foreground.
+func (t *Terminal) mine() bool {
+	fg, err := t.foreground()
+	return err == nil && fg == t.own
+}
+
+// Give hands the foreground to the command's group, if stint's own has it.
 func (t *Terminal) Give(group int) {
-	if t == nil {
-		return
-	}
-	if fg, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && fg == t.own {
+	if t != nil && t.mine() {
 		t.set(group)
 	}
+}
+
+// Take gives the foreground back to stint's own group, if the command's has it,
+// or if nobody has. It reports whether it did.
+func (t *Terminal) Take(from int) bool {
+	if t == nil {
+		return false
+	}
+	fg, err := t.foreground()
+	if err != nil || fg != from && unix.Kill(-fg, 0) != unix.ESRCH {
+		return false
+	}
+	t.set(t.own)
+	return true
 }
 
 // Restore sets the modes that the terminal had at the start: a command that
 // was killed had no chance to.
 func (t *Terminal) Restore() {
-	if t != nil {
+	if t != nil && t.state != nil && t.mine() {
 		_ = term.Restore(t.fd, t.state)
 	}
 }
