@@ -39,6 +39,9 @@ import (
 //		}
 //	}
 //
+// ErrCommitted speaks of the transaction before, whoever ran it: goroutines that
+// share a claim must all stop at ErrUnknown, and settle before any goes on.
+//
 // A process that dies in between does not need any of it: its successor reads
 // after its raise what was committed.
 func (f *Fence) InTx(ctx context.Context, c fence.Claim, opts *sql.TxOptions, fn func(tx *sql.Tx) error) error {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -31,11 +32,14 @@ func writeChunks(dsn, arg string) error {
 	}
 	s, err := openStore(dsn, func(r faultsql.Request, w faultsql.When) error {
 		if r.N == at && int(w) == when {
-			// To this very thread: a signal to the process may reach another
-			// thread, and this one would go on for a while.
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			return unix.Tgkill(unix.Getpid(), unix.Gettid(), syscall.Signal(sig))
+			// The signal may reach another thread first, and this one would go on
+			// for a while: it waits here until it is continued.
+			continued := make(chan os.Signal, 1)
+			signal.Notify(continued, syscall.SIGCONT)
+			if err := syscall.Kill(syscall.Getpid(), syscall.Signal(sig)); err != nil {
+				return err
+			}
+			<-continued
 		}
 		return nil
 	})

@@ -81,6 +81,7 @@ func faulty(t testing.TB, m mode, settle time.Duration) (s, clean *store, n *net
 	n = &network{}
 	clean = fresh(t, dsn, nil)
 	s = reopen(t, dsn, n.hook)
+	s.db.SetMaxOpenConns(1) // settling needs no second connection beside the first
 	f, err := sqlfence.New(s.db, sqlfence.Options{Dialect: sqlfence.SQLite, Settle: settle})
 	must(t, err)
 	s.f = f
@@ -319,6 +320,56 @@ func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
 
 func running(c fence.Claim) fence.Row {
 	return fence.Row{Name: c.Name, Fence: c.Grant.Token, Nonce: c.Grant.Nonce, Owner: c.Grant.Token, State: fence.Running}
+}
+
+func TestAContextThatEndsDuringCommitChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, when := range bothSides {
+		ctx, cancel := context.WithCancel(t.Context())
+		dsn := modes[0].dsn(t)
+		clean := fresh(t, dsn, nil)
+		c := raise(t, clean, job, grant(7, "a"))
+		s := reopen(t, dsn, func(r faultsql.Request, w faultsql.When) error {
+			if r.Op == faultsql.Commit && w == when {
+				cancel()
+			}
+			return nil
+		})
+		must(t, s.write(ctx, c, "k", "v", nil))
+		if n := clean.count(t, "k"); n != 1 || ctx.Err() == nil {
+			t.Fatalf("%v: written %d times, ctx %v", when, n, ctx.Err())
+		}
+	}
+}
+
+func TestAContextThatEndsBeforeCommitUndoesEverything(t *testing.T) {
+	t.Parallel()
+	for at := 1; ; at++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		dsn := modes[0].dsn(t)
+		clean := fresh(t, dsn, nil)
+		c := raise(t, clean, job, grant(7, "a"))
+		ended, commit := false, false
+		s := reopen(t, dsn, func(r faultsql.Request, w faultsql.When) error {
+			commit = commit || r.Op == faultsql.Commit
+			if !commit && r.N == int64(at) && w == faultsql.After {
+				ended = true
+				cancel()
+			}
+			return nil
+		})
+		err := s.write(ctx, c, "k", "v", nil)
+		if !ended { // request at is the COMMIT
+			must(t, err)
+			cancel()
+			break
+		}
+		wants(t, err, context.Canceled)
+		if n := clean.count(t, "k"); n != 0 {
+			t.Fatalf("request %d: written %d times, and %v", at, n, err)
+		}
+		must(t, s.write(t.Context(), c, "k", "v", nil))
+	}
 }
 
 func TestAFunctionThatEndsItsTransactionIsToldSo(t *testing.T) {

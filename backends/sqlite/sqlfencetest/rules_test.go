@@ -235,6 +235,47 @@ func TestAWriterThatWaitsForTheLockGoesOnWhenItIsFree(t *testing.T) {
 	}
 }
 
+func TestAContextEndsTheDriversOwnWaiting(t *testing.T) {
+	t.Parallel()
+	for _, lock := range []string{"immediate", "deferred"} {
+		dsn := "file:" + filepath.Join(t.TempDir(), "store.db") + "?_pragma=busy_timeout(600000)&_pragma=journal_mode(wal)&_txlock=" + lock
+		s, other := fresh(t, dsn, nil), reopen(t, dsn, nil)
+		c := raise(t, s, job, grant(7, "a"))
+		tx, err := other.db.Begin()
+		must(t, err)
+		_, err = tx.Exec("INSERT INTO data (k, v) VALUES ('other', 'v')")
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		wants(t, s.write(ctx, c, "k", "v", nil), sqlfence.ErrBusy)
+		_, err = s.f.Raise(ctx, job, grant(8, "b"))
+		wants(t, err, context.DeadlineExceeded)
+		cancel()
+		must(t, tx.Rollback())
+		must(t, s.write(t.Context(), c, "k", "v", nil))
+	}
+}
+
+// In a rollback journal a reader holds up COMMIT itself.
+func TestACommitThatReadersHoldUpIsReportedAsNotApplied(t *testing.T) {
+	t.Parallel()
+	dsn := modes[2].dsn(t)
+	s, reader := fresh(t, dsn, nil), reopen(t, dsn, nil)
+	c := raise(t, s, job, grant(7, "a"))
+	tx, err := reader.db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
+	must(t, err)
+	var n int
+	must(t, tx.QueryRow("SELECT count(*) FROM data").Scan(&n))
+	err = s.write(t.Context(), c, "k", "v", nil)
+	if !contains(err, "was not applied") || !contains(err, "locked") {
+		t.Fatalf("the error is %v", err)
+	}
+	must(t, tx.Rollback())
+	must(t, s.write(t.Context(), c, "k", "v", nil))
+	if n := s.count(t, "k"); n != 1 {
+		t.Fatalf("written %d times", n)
+	}
+}
+
 func TestABrokenFileIsNamedAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

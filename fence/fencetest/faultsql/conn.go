@@ -44,7 +44,8 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 			inner, err = b.BeginTx(ctx, o)
 			return err
 		}
-		inner, err = c.Conn.Begin() //nolint:staticcheck // for drivers that have nothing else
+		//lint:ignore SA1019 for drivers that have nothing else
+		inner, err = c.Conn.Begin()
 		return err
 	})
 	if err != nil {
@@ -105,7 +106,8 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (res d
 			res, err = e.ExecContext(ctx, args)
 			return err
 		}
-		res, err = s.Stmt.Exec(plain(args)) //nolint:staticcheck // for drivers that have nothing else
+		//lint:ignore SA1019 for drivers that have nothing else
+		res, err = s.Stmt.Exec(plain(args))
 		return err
 	})
 	return res, err
@@ -117,7 +119,8 @@ func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (rows
 			rows, err = q.QueryContext(ctx, args)
 			return err
 		}
-		rows, err = s.Stmt.Query(plain(args)) //nolint:staticcheck // for drivers that have nothing else
+		//lint:ignore SA1019 for drivers that have nothing else
+		rows, err = s.Stmt.Query(plain(args))
 		return err
 	})
 	if err != nil && rows != nil { // the answer was lost
