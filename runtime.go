@@ -34,7 +34,8 @@ type runtime struct {
 	closing bool // nothing new is begun
 	timers  timers
 	armed   authority.Instant
-	abandon bool // end the loop although machines are live
+	abandon bool     // end the loop although machines are live
+	outbox  []func() // requests that leave at the end of the turn
 
 	// settle, where a test sets it, waits until everything else has come to
 	// rest: then what is due at one instant is all in the inbox, and Order
@@ -128,6 +129,11 @@ func (rt *runtime) turn() {
 		}
 		rt.step(p.lease, p.event)
 	}
+	// Only now: what came in the same turn may have recalled them.
+	for _, send := range rt.outbox {
+		send()
+	}
+	rt.outbox = nil
 	if len(rt.timers) > 0 && rt.timers[0].at != rt.armed {
 		rt.armed = rt.timers[0].at
 		rt.alarm.Set(rt.armed)
@@ -215,10 +221,10 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 		rt.post(posted{lease: l, event: a})
 	}
 	if s.Op == protocol.OpWait {
-		rt.calls.run(job) // lasts as long as the waiting does
+		rt.outbox = append(rt.outbox, func() { rt.calls.run(job) }) // lasts as long as the waiting does
 		return
 	}
-	rt.calls.queue(job)
+	rt.outbox = append(rt.outbox, func() { rt.calls.queue(job) })
 }
 
 func (rt *runtime) callContext(deadline authority.Instant) (context.Context, context.CancelFunc) {

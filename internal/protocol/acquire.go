@@ -26,7 +26,7 @@ func (h *Holder) ask() {
 func (h *Holder) prune() {
 	kept := h.tries[:0]
 	for _, t := range h.tries {
-		if t.open || h.now < h.letGo(t.sentAt, h.cfg.Times.Length) {
+		if t.open || h.now < h.letGo(t.sentAt.Add(h.cfg.Times.Timeout), h.cfg.Times.Length) {
 			kept = append(kept, t)
 		}
 	}

@@ -34,7 +34,7 @@ func (h *Holder) clear() {
 // held.
 func (h *Holder) doubts() bool {
 	for _, t := range h.tries {
-		if t.op == OpAcquire && h.now < h.letGo(t.sentAt, h.cfg.Times.Length) {
+		if t.op == OpAcquire && h.now < h.letGo(t.sentAt.Add(h.cfg.Times.Timeout), h.cfg.Times.Length) {
 			return true
 		}
 	}

@@ -13,7 +13,7 @@ func (h *Holder) hold(g authority.Grant, base, stop Instant) {
 	h.recallWait()
 	h.phase = holding
 	h.tries = slices.DeleteFunc(h.tries, func(t try) bool { return t.op == OpAcquire && !t.open })
-	h.grant, h.base, h.stop = g, base, stop
+	h.grant, h.base, h.stop, h.appliedBy = g, base, stop, h.now
 	h.beat = h.now
 	h.lastErr = nil
 	h.next = base.Add(h.cfg.Times.Renew)
@@ -37,6 +37,7 @@ func (h *Holder) renew() {
 	if h.open(OpRenew) >= maxOpen {
 		return
 	}
+	h.appliedBy = h.now.Add(h.cfg.Times.Timeout)
 	n := h.newTry(OpRenew)
 	h.emit(Send{Op: OpRenew, Try: n, Grant: h.grant, Deadline: h.next})
 }
@@ -132,7 +133,7 @@ func (h *Holder) expire() {
 // would let a rival in beside work that is only slow to stop.
 func (h *Holder) end(e End) {
 	h.phase = ended
-	h.next = h.letGo(h.base, h.grant.Length)
+	h.next = h.ownLetGo()
 	h.emit(Ended{e})
 	h.emit(Recall{OpRenew})
 }
@@ -145,6 +146,3 @@ func (h *Holder) cancel(cause error) {
 		h.end(End{Reason: Cancelled, Err: cause})
 	}
 }
-
-// Starving reports whether a renewal was left out for want of a sign of life.
-func (h *Holder) Starving() bool { return h.starved && h.phase == holding }

@@ -79,6 +79,7 @@ type Holder struct {
 	lastErr   error                // of the last request without a definite answer
 	grant     authority.Grant
 	base      Instant // from which the lease counts
+	appliedBy Instant // when the authority has applied its last renewal, whatever became of the answer
 	stop      Instant
 	beat      Instant
 	starved   bool
@@ -263,3 +264,9 @@ func (h *Holder) answer(a Answer) {
 		h.cleared(a)
 	}
 }
+
+// Holding reports whether the lease is held, as far as the machine was told.
+func (h *Holder) Holding() bool { return h.phase == holding }
+
+// Stop is the lease's stop time; zero before it was granted.
+func (h *Holder) Stop() Instant { return h.stop }

@@ -37,8 +37,7 @@ func (h *Holder) sendRelease() {
 		h.settle(h.endErr)
 		return
 	}
-	letGo := h.letGo(h.base, h.grant.Length)
-	if h.now >= letGo && h.released > 0 {
+	if h.now >= h.ownLetGo() && h.released > 0 {
 		h.settle(fmt.Errorf("%w: the release of token %d was never confirmed (%w); the authority lets go of it by itself",
 			fence.ErrUnknown, h.grant.Token, h.lastErr))
 		return
@@ -46,6 +45,12 @@ func (h *Holder) sendRelease() {
 	h.released++
 	h.next = h.now.Add(h.cfg.Times.Timeout)
 	h.emit(Send{Op: OpRelease, Try: h.newRelease(h.grant), Grant: h.grant, Deadline: h.next})
+}
+
+// ownLetGo is when the authority has let go of this lease by itself. A renewal
+// whose answer nobody waited for may have been applied.
+func (h *Holder) ownLetGo() Instant {
+	return h.letGo(h.appliedBy, h.grant.Length)
 }
 
 // newRelease records a release that leaves now.

@@ -22,6 +22,7 @@ type Script struct {
 	Title      string // its comment lines
 	Times      protocol.Times
 	RTT        time.Duration // to the authority and back
+	Skew       time.Duration // added once per kind of request, so that two sent at one instant do not tie
 	Queuer     bool          // the authority keeps a line
 	Try        bool          // TryAcquire instead of Acquire
 	Wait       time.Duration

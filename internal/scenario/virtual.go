@@ -20,6 +20,12 @@ var ErrCause = errors.New("the caller went away")
 // Run runs a scenario with a virtual clock, on the caller's goroutine, and
 // returns the transcript.
 func Run(s Script) string {
+	v := newVirtual(s)
+	v.run()
+	return v.transcript.String()
+}
+
+func newVirtual(s Script) *virtual {
 	v := &virtual{script: s, deadlines: map[int]bool{}}
 	v.world = NewWorld(s, v)
 	cfg := protocol.Config{
@@ -32,15 +38,14 @@ func Run(s Script) string {
 		}
 	}
 	v.machine = protocol.NewHolder(cfg)
-	v.request = authority.Request{Name: "job", Length: s.Times.Length}
+	v.ask = authority.Request{Name: "job", Length: s.Times.Length}
 	if cfg.Wait && s.Queuer {
-		v.request.Waiter = Prefix
+		v.ask.Waiter = Prefix
 	}
 	for _, step := range s.Steps {
 		v.After(step.At, func() { v.outside(step) })
 	}
-	v.run()
-	return v.transcript.String()
+	return v
 }
 
 // virtual is the driver without a goroutine: a list of what is due.
@@ -48,7 +53,7 @@ type virtual struct {
 	script     Script
 	world      *World
 	machine    *protocol.Holder
-	request    authority.Request
+	ask        authority.Request
 	transcript Transcript
 
 	now       authority.Instant
@@ -59,7 +64,13 @@ type virtual struct {
 	paused    authority.Instant // until when the holder's process stands still
 	deadlines map[int]bool      // open requests by try
 	open      []protocol.Send
-	over      bool
+	outbox    []protocol.Send // leave at the end of the turn
+
+	// What the caller knows.
+	granted, ended, over bool
+	starved, cancelled   bool
+
+	observe func() // called after every instant
 }
 
 // due is something to do at a time: an event for the machine, or the world's.
@@ -103,6 +114,9 @@ func (v *virtual) run() {
 		if v.now >= v.paused {
 			v.turn()
 		}
+		if v.observe != nil {
+			v.observe()
+		}
 	}
 }
 
@@ -120,6 +134,12 @@ func (v *virtual) turn() {
 	for _, d := range batch {
 		v.step(d.event)
 	}
+	for _, s := range v.outbox {
+		if v.isOpen(s) { // not recalled in the same turn
+			v.request(s)
+		}
+	}
+	v.outbox = nil
 }
 
 func before(a, b due) int {
@@ -170,15 +190,24 @@ func (v *virtual) outside(s Step) {
 	switch s.What {
 	case "start":
 		v.post(protocol.Start{})
-	case "cancel":
-		v.post(protocol.Cancel{Cause: ErrCause})
-	case "release":
-		v.post(protocol.Release{})
+	case "cancel": // a context ends once, and is let go of when the lease is over
+		if !v.cancelled && !v.ended {
+			v.post(protocol.Cancel{Cause: ErrCause})
+		}
+		v.cancelled = true
+	case "release": // there is nothing to call it on before the grant
+		if v.granted {
+			v.post(protocol.Release{})
+		}
 	case "pause":
 		v.paused = v.now.Add(s.For)
 	case "beat":
+		if !v.granted {
+			return
+		}
 		v.beat = v.now
-		if v.machine.Starving() {
+		if v.starved {
+			v.starved = false
 			v.post(protocol.Beat{At: v.now})
 		}
 	}
@@ -214,6 +243,12 @@ func (v *virtual) stepOne(e protocol.Event) {
 			}
 		case protocol.Arm:
 			v.timer = effect.At
+		case protocol.Granted:
+			v.granted = true
+		case protocol.Starved:
+			v.starved = true
+		case protocol.Ended:
+			v.ended = true
 		case protocol.Quit:
 			v.over = true
 		}
@@ -224,7 +259,14 @@ func (v *virtual) stepOne(e protocol.Event) {
 // the one answer that the machine hears.
 func (v *virtual) send(s protocol.Send) {
 	v.open = append(v.open, s)
-	r := v.request
+	v.outbox = append(v.outbox, s)
+	if s.Deadline != 0 {
+		v.After(s.Deadline.Sub(v.now), func() { v.fail(s, context.DeadlineExceeded) })
+	}
+}
+
+func (v *virtual) request(s protocol.Send) {
+	r := v.ask
 	r.Nonce = s.Nonce
 	v.world.Call(s.Op, r, s.Grant, func(a protocol.Answer) {
 		if v.isOpen(s) {
@@ -232,9 +274,6 @@ func (v *virtual) send(s protocol.Send) {
 			v.answer(s, a)
 		}
 	})
-	if s.Deadline != 0 {
-		v.After(s.Deadline.Sub(v.now), func() { v.fail(s, context.DeadlineExceeded) })
-	}
 }
 
 func (v *virtual) isOpen(s protocol.Send) bool {

@@ -49,7 +49,7 @@ func (w *World) Call(op protocol.Op, r authority.Request, g authority.Grant, del
 	if fault.DropRequest {
 		return
 	}
-	half := w.script.RTT / 2
+	half := w.script.RTT/2 + time.Duration(op)*w.script.Skew
 	answer := func(a protocol.Answer) {
 		if !fault.DropAnswer {
 			w.time.After(half+fault.DelayAnswer, func() { deliver(a) })
