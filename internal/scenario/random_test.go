@@ -8,7 +8,7 @@ import (
 	"github.com/stint-dev/stint/internal/protocol"
 )
 
-var seeds = flag.Uint64("seeds", 20000, "random scenarios to run")
+var seeds = flag.Uint64("seeds", 3000, "random scenarios to run")
 
 // TestRandomWorldsKeepThePromises runs the machine through random worlds:
 // whenever it believes that it holds the lease and its process runs, the
