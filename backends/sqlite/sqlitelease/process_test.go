@@ -3,6 +3,7 @@ package sqlitelease
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,18 @@ func child() int {
 		_, _ = io.ReadAll(os.Stdin)
 		a.writer.conn.rollback()
 		fmt.Println("outside")
+	case "churn":
+		fmt.Println("started")
+		for i := 0; ; i++ {
+			g, err := a.Acquire(ctx, ask(name, fmt.Sprintf("%s-%d", who, i), time.Minute))
+			if errors.Is(err, authority.ErrHeld) { // by one that was killed
+				if err := takeAway(a, name); err == nil {
+					continue
+				}
+			}
+			fmt.Println("granted", g.Token, err)
+			_ = a.Release(ctx, g) // shows as a held name
+		}
 	case "wait":
 		return childWaits(ctx, a, name, who)
 	}
@@ -57,7 +70,7 @@ func childWaits(ctx context.Context, a *Authority, name, who string) int {
 		r.Waiter, r.Holder = who, who
 		g, err := a.Acquire(ctx, r)
 		if err == nil {
-			fmt.Println("granted", g.Token)
+			fmt.Println("granted", g.Token, try+1)
 			fmt.Println("released", a.Release(ctx, g))
 			return 0
 		}
@@ -73,6 +86,15 @@ func childWaits(ctx context.Context, a *Authority, name, who string) int {
 			return 1
 		}
 	}
+}
+
+// takeAway releases whatever grant is there.
+func takeAway(a *Authority, name string) error {
+	s, err := a.Inspect(context.Background(), name)
+	if err != nil || !s.Held {
+		return err
+	}
+	return a.Release(context.Background(), authority.Grant{Grant: s.Grant, Name: name, Length: s.Length})
 }
 
 // process is a child of this test.
@@ -125,7 +147,7 @@ func begin(t *testing.T, what, path, name, who string) (*process, io.ReadCloser)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &process{t, cmd, in, make(chan string, 100)}, out
+	return &process{t, cmd, in, make(chan string, 100_000)}, out
 }
 
 // end kills the child by its own id, and waits until it is gone.

@@ -12,18 +12,32 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
 )
 
+// TestTenThousandLeasesInOneFile fills a file at one stroke, then takes and keeps
+// some hundred more the usual way.
 func TestTenThousandLeasesInOneFile(t *testing.T) {
-	const leases = 10_000
+	const leases, more = 10_000, 256
 	a := openAt(t, newPath(t), Options{})
-	grants := make([]authority.Grant, leases)
-	parallel(t, leases, func(i int) (err error) {
-		grants[i], err = a.Acquire(context.Background(), ask("job/"+strconv.Itoa(i), "n", time.Hour))
-		return err
-	})
-	parallel(t, leases, func(i int) error {
-		_, err := a.Renew(context.Background(), grants[i])
+	first := mustAcquire(t, a, ask("job/00001", "n", time.Hour))
+	if err := a.writer.conn.Exec(`BEGIN IMMEDIATE;
+		WITH RECURSIVE n(i) AS (VALUES (2) UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+		INSERT INTO leases SELECT printf('job/%05d', i), i, 'n', holder, since, length, deadline, 0 FROM n, leases;
+		UPDATE authority SET counter = 10000; COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{1, 5_000, leases} {
+		g := authority.Grant{Grant: fence.Grant{Token: fence.Token(i), Nonce: "n"}, Name: fmt.Sprintf("job/%05d", i), Length: first.Length}
+		if _, err := a.Renew(t.Context(), g); err != nil {
+			t.Error(err)
+		}
+	}
+	parallel(t, more, func(i int) error {
+		g, err := a.Acquire(context.Background(), ask("more/"+strconv.Itoa(i), "n", time.Hour))
+		if err == nil {
+			_, err = a.Renew(context.Background(), g)
+		}
 		return err
 	})
 	n, last := 0, ""
@@ -33,8 +47,8 @@ func TestTenThousandLeasesInOneFile(t *testing.T) {
 		}
 		n, last = n+1, s.Name
 	}
-	if n != leases {
-		t.Errorf("%d of %d listed", n, leases)
+	if n != leases+more {
+		t.Errorf("%d of %d listed", n, leases+more)
 	}
 }
 
@@ -64,7 +78,7 @@ func TestIdleNamesAreForgottenAndTokensGrowAllTheSame(t *testing.T) {
 	a := openAt(t, newPath(t), Options{Clock: c})
 	kept := mustAcquire(t, a, ask("kept", "n", 100*time.Hour))
 	var last authority.Grant
-	for i := range 300 {
+	for i := range 30 {
 		last = mustAcquire(t, a, ask(fmt.Sprintf("idle/%d", i), "n", time.Second))
 		if err := a.Release(t.Context(), last); err != nil {
 			t.Fatal(err)
