@@ -4,23 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
 )
 
 // Random runs the same random programs over two authorities and wants the same
-// history from both. Each needs an Advance; tokens are compared too, so both
-// have to start at the same number and use one counter for all names. A failure
-// comes back reduced, with the seed that repeats it.
+// history from both. Each needs an Advance and one counter for all names. It
+// opens each once: every program has names of its own, and tokens are counted
+// from its start. A failure comes back reduced, with the seed that repeats it.
 func Random(t *testing.T, model, subject func(t *testing.T) Handle) {
+	m, s := newSide(t, model), newSide(t, subject)
+	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		m, s := newProgram(t, rt, model), newProgram(t, rt, subject)
-		defer m.close()
-		defer s.close()
+		n++
+		m, s := m.program(rt, n), s.program(rt, n)
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			o := drawOp(rt, len(m.requests), len(m.grants))
 			want, got := m.step(o), s.step(o)
@@ -73,31 +76,48 @@ func drawOp(rt *rapid.T, requests, grants int) op {
 	return o
 }
 
-// program is a run over one authority.
+// side is one of the two authorities.
+type side struct {
+	handle Handle
+	peer   authority.Authority
+}
+
+func newSide(t *testing.T, open func(*testing.T) Handle) side {
+	h := open(t)
+	if h.Advance == nil {
+		t.Fatal("random programs need a clock that can be moved")
+	}
+	s := side{h, h.Authority}
+	if h.Peer != nil {
+		s.peer = h.Peer(t)
+	}
+	t.Cleanup(func() {
+		if s.peer != h.Authority {
+			_ = s.peer.Close() // the suite's case "close" is about this
+		}
+		_ = h.Authority.Close()
+	})
+	return s
+}
+
+// program is one program's run over one side.
 type program struct {
-	handle   Handle
-	peer     authority.Authority
+	side
+	prefix   string      // of its names
+	base     fence.Token // the counter when it began
 	requests []authority.Request
 	grants   []authority.Grant
 }
 
-func newProgram(t *testing.T, rt *rapid.T, open func(*testing.T) Handle) *program {
-	h := open(t)
-	if h.Advance == nil {
-		rt.Fatalf("random programs need a clock that can be moved")
+func (s side) program(rt *rapid.T, n int) *program {
+	p := &program{side: s, prefix: fmt.Sprintf("%d/", n)}
+	g, err := s.handle.Authority.Acquire(context.Background(), authority.Request{Name: "probe", Length: time.Millisecond, Nonce: fmt.Sprint(n)})
+	if err != nil {
+		rt.Fatalf("the probe of the counter: %v", err)
 	}
-	p := &program{handle: h, peer: h.Authority}
-	if h.Peer != nil {
-		p.peer = h.Peer(t)
-	}
+	s.handle.Advance(time.Millisecond)
+	p.base = g.Token
 	return p
-}
-
-func (p *program) close() {
-	if p.peer != p.handle.Authority {
-		_ = p.peer.Close() // the suite's case "close" is about this
-	}
-	_ = p.handle.Authority.Close()
 }
 
 // step performs o and says what was answered, whether or not the program is
@@ -109,12 +129,13 @@ func (p *program) step(o op) string {
 	if o.peer {
 		a = p.peer
 	}
+	name := p.prefix + o.name
 	switch o.kind {
 	case "advance":
 		p.handle.Advance(o.length)
 		return "ok"
 	case "acquire":
-		r := authority.Request{Name: o.name, Length: o.length, Nonce: fmt.Sprintf("n%d", len(p.requests)), Holder: "h"}
+		r := authority.Request{Name: name, Length: o.length, Nonce: fmt.Sprintf("n%d", len(p.requests)), Holder: "h"}
 		p.requests = append(p.requests, r)
 		return p.granted(o, func() (authority.Grant, error) { return a.Acquire(ctx, r) })
 	case "repeat":
@@ -124,14 +145,14 @@ func (p *program) step(o op) string {
 	case "forge":
 		g := p.grants[o.earlier]
 		g.Nonce = "forged"
-		return fmt.Sprint(outcome(a.Release(ctx, g)))
+		return p.outcome(a.Release(ctx, g))
 	case "release":
-		return fmt.Sprint(outcome(a.Release(ctx, p.grants[o.earlier])))
+		return p.outcome(a.Release(ctx, p.grants[o.earlier]))
 	case "inspect":
-		s, err := a.Inspect(ctx, o.name)
-		return fmt.Sprint(plain(s), outcome(err))
+		s, err := a.Inspect(ctx, name)
+		return fmt.Sprint(p.plain(s), p.outcome(err))
 	default:
-		return listing(ctx, a)
+		return p.listing(ctx, a)
 	}
 }
 
@@ -140,37 +161,47 @@ func (p *program) granted(o op, f func() (authority.Grant, error)) string {
 	if err == nil && !o.lost {
 		p.grants = append(p.grants, g)
 	}
-	return fmt.Sprintf("%+v %s", g, outcome(err))
+	g.Grant = p.relative(g.Grant)
+	return fmt.Sprintf("%+v %s", g, p.outcome(err))
 }
 
-func listing(ctx context.Context, a authority.Authority) string {
+func (p *program) listing(ctx context.Context, a authority.Authority) string {
 	l, ok := a.(authority.Lister)
 	if !ok {
 		return "no lister"
 	}
-	var all string
+	var all strings.Builder
 	for s, err := range l.List(ctx) {
-		all += fmt.Sprint(plain(s), outcome(err), ";")
+		if err != nil || strings.HasPrefix(s.Name, p.prefix) {
+			fmt.Fprint(&all, p.plain(s), p.outcome(err), ";")
+		}
 	}
-	return all
+	return all.String()
+}
+
+func (p *program) relative(g fence.Grant) fence.Grant {
+	if g.Token != 0 {
+		g.Token -= p.base
+	}
+	return g
 }
 
 // plain is s without what two stores may tell differently.
-func plain(s authority.State) authority.State {
-	s.Since = time.Time{}
+func (p *program) plain(s authority.State) authority.State {
+	s.Since, s.Grant = time.Time{}, p.relative(s.Grant)
 	return s
 }
 
-func outcome(err error) string {
+func (p *program) outcome(err error) string {
 	var h *authority.HeldError
 	var n *authority.NotHeldError
 	switch {
 	case err == nil:
 		return "ok"
 	case errors.As(err, &h):
-		return fmt.Sprintf("held %+v ahead %d", plain(h.State), h.Ahead)
+		return fmt.Sprintf("held %+v ahead %d", p.plain(h.State), h.Ahead)
 	case errors.As(err, &n):
-		return fmt.Sprintf("not held %v %+v", n.Grant, plain(n.State))
+		return fmt.Sprintf("not held %v %+v", p.relative(n.Grant), p.plain(n.State))
 	}
 	return "error " + err.Error()
 }
