@@ -70,34 +70,55 @@ func orNone(s []string) string {
 	return strings.Join(s, ", ")
 }
 
-// Redact returns rawURL with its password, and every query parameter whose name
-// speaks of a secret, replaced by "xxxxx". What cannot be parsed is cut at the
-// scheme.
+// Redact returns rawURL with everything that may be a password replaced by
+// "xxxxx": the one before the host, each query parameter that speaks of a
+// secret, and the fragment (an unescaped '#' in a password begins one). What
+// does not read as a URL is cut at the scheme; a plain file path stays.
 func Redact(rawURL string) string {
+	scheme, rest, hasScheme := strings.Cut(rawURL, "://")
 	u, err := url.Parse(rawURL)
-	if err != nil {
-		scheme, _, ok := strings.Cut(rawURL, "://")
-		if !ok {
-			return "(unreadable)"
-		}
+	switch {
+	case err != nil && hasScheme && !secret(scheme):
 		return scheme + "://(unreadable)"
+	case err != nil, u.Scheme == "" && strings.ContainsAny(rawURL, "=@?#:"):
+		return "(unreadable)"
+	case u.Opaque != "":
+		return u.Scheme + ":xxxxx"
+	case !strings.HasPrefix(rest, "/") && strings.Contains(u.Path, "@"): // a password with a '/' in it
+		return u.Scheme + "://(unreadable)"
 	}
-	q := u.Query()
-	for k := range q {
-		if secret(k) {
-			q.Set(k, "xxxxx")
-		}
-	}
-	if len(q) > 0 {
-		u.RawQuery = q.Encode()
+	u.RawQuery = redactQuery(u.RawQuery)
+	if u.Fragment != "" {
+		u.Fragment, u.RawFragment = "xxxxx", ""
 	}
 	return u.Redacted()
 }
 
-func secret(key string) bool {
-	k := strings.ToLower(key)
-	for _, word := range []string{"pass", "pwd", "secret", "token", "key"} {
-		if strings.Contains(k, word) {
+func redactQuery(query string) string {
+	if query == "" {
+		return ""
+	}
+	if _, err := url.ParseQuery(query); err != nil {
+		return "xxxxx" // where one parameter ends and the next begins is not certain
+	}
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		key, value, _ := strings.Cut(pair, "=")
+		plain, err := url.QueryUnescape(pair)
+		switch {
+		case err != nil, strings.Contains(plain, "@"), value == "" && secret(plain): // it may be the secret itself
+			pairs[i] = "xxxxx"
+		case secret(plain):
+			pairs[i] = key + "=xxxxx"
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+func secret(s string) bool {
+	s = strings.ToLower(s)
+	for _, word := range []string{"pass", "pwd", "secret", "token", "key", "cred", "auth"} {
+		if strings.Contains(s, word) {
 			return true
 		}
 	}

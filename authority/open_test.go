@@ -63,8 +63,9 @@ func TestRedactKeepsWhatPeopleNeed(t *testing.T) {
 		"pg://h/db?a=1&password=hunt%zzer2":           "pg://h/db?xxxxx",
 		"postgres:user:hunter2":                       "postgres:xxxxx",
 		"user=u password=hunter2 host=h":              "(unreadable)",
-		"sqlite:///x?_pragma=busy_timeout(1)#hunter2": "sqlite:///x?_pragma=busy_timeout%281%29#xxxxx",
-		"hunter2": "(unreadable)",
+		"sqlite:///x?_pragma=busy_timeout(1)#hunter2": "sqlite:///x?_pragma=busy_timeout(1)#xxxxx",
+		"leases.db":              "leases.db",
+		"etcd://u:1/hunter2@h/p": "etcd://(unreadable)",
 	} {
 		if got := authority.Redact(raw); got != want {
 			t.Errorf("Redact(%q) = %q, want %q", raw, got, want)
