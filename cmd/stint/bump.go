@@ -46,12 +46,7 @@ func bumpCommand() *cobra.Command {
 		Long:    bumpLong,
 		Example: "  stint bump --authority sqlite:///srv/leases.db",
 		Args:    exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := fromEnv(c.Flags()); err != nil {
-				return err
-			}
-			return o.bump()
-		},
+		RunE:    func(*cobra.Command, []string) error { return o.bump() },
 	}
 	o.place.flags(c.Flags())
 	c.Flags().Int64Var(&o.by, "by", int64(sqlitelease.BumpBy), "by how much: further than the file got since the backup")

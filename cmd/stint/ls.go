@@ -35,12 +35,7 @@ that is well renews it long before.`,
 		Example: `  stint ls --authority sqlite:///srv/leases.db
   stint ls --json | jq -r '.[] | select(.held) | .name'`,
 		Args: exactly(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := fromEnv(c.Flags()); err != nil {
-				return err
-			}
-			return o.ls()
-		},
+		RunE: func(*cobra.Command, []string) error { return o.ls() },
 	}
 	o.place.flags(c.Flags())
 	c.Flags().BoolVar(&o.json, "json", false, "write a JSON array")
@@ -108,12 +103,7 @@ free: that is no error.`,
 		Example: `  stint show nightly
   stint show nightly --json | jq .token`,
 		Args: exactly("NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := fromEnv(c.Flags()); err != nil {
-				return err
-			}
-			return o.show(args[0])
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return o.show(args[0]) },
 	}
 	o.place.flags(c.Flags())
 	c.Flags().BoolVar(&o.json, "json", false, "write a JSON object")

@@ -70,6 +70,12 @@ checks.
 		Args:          noSuchCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if c.Name() == "run" { // its flags are not all read yet
+			return nil
+		}
+		return fromEnv(c.Flags())
+	}
 	root.SetVersionTemplate("stint {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return report.Usage(err.Error(), "see: "+c.CommandPath()+" --help")

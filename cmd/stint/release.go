@@ -63,12 +63,7 @@ func releaseCommand() *cobra.Command {
   stint release billing --token 41 --reason "web-3 hangs, powered off" \
         --fence sqlite:///srv/store.db`,
 		Args: exactly("NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := fromEnv(c.Flags()); err != nil {
-				return err
-			}
-			return o.release(args[0])
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return o.release(args[0]) },
 	}
 	f := c.Flags()
 	o.place.flags(f)

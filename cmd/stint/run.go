@@ -39,6 +39,9 @@ On Linux, processes that leave the group (setsid, a daemon) are found and ended
 too, and the lease is kept until the last of them is gone. On macOS only the
 group is watched.
 
+If stint itself is killed with KILL, or frozen, nobody ends CMD: then only a
+fence keeps what it still writes from doing harm.
+
 With --fence, the token is written to the store that CMD works on, before CMD
 starts: from then on the store refuses what an earlier holder still sends. Exit
 code 0 marks the job DONE; any other leaves its claim for a sweeper.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,11 +10,9 @@ import (
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
-	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
 	"github.com/stint-dev/stint/cmd/stint/internal/oksocket"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
-	"github.com/stint-dev/stint/fence"
 )
 
 // session is one "stint run" from the wait to the release.
@@ -156,14 +153,6 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 	return g.watch(child)
 }
 
-func (s *session) environment(lease *stint.Lease, socket string) []string {
-	return setEnv(os.Environ(),
-		"STINT_NAME="+s.name,
-		fmt.Sprintf("STINT_TOKEN=%d", lease.Token()),
-		"STINT_GRANT="+lease.Grant().String(),
-		"STINT_SOCKET="+socket)
-}
-
 func cannotStart(err error) error {
 	p := &report.Problem{Code: supervise.CodeNotExecutable, Err: err, Data: "the command was not started"}
 	if e, ok := errors.AsType[*supervise.StartError](err); ok {
@@ -193,61 +182,6 @@ func (s *session) release(lease *stint.Lease) {
 	}
 }
 
-// raise is the holder's first act at the store, before the command starts.
-func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error) {
-	if s.fence == "" {
-		return nil, fence.Claim{}, nil
-	}
-	ctx, cancel := context.WithCancel(lease.Context())
-	defer cancel()
-	var f *fenceurl.Store // these two belong to the goroutine until it is done
-	var claim fence.Claim
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		if f, err = fenceurl.Open(ctx, s.fence); err == nil {
-			claim, err = f.Raise(ctx, s.name, lease.Grant())
-		}
-		done <- err
-	}()
-	err := s.await(done, cancel, nil, nil)
-	if err == nil {
-		return f, claim, nil
-	}
-	if code, ok := errors.AsType[exitCode](err); ok {
-		return nil, fence.Claim{}, code // it may not be done yet
-	}
-	if f != nil {
-		f.Close()
-	}
-	if lost := lease.Err(); lost != nil {
-		return nil, claim, s.lost(lost, "the command was not started")
-	}
-	p := &report.Problem{Code: report.ExitService, What: "the fence could not be raised", Err: err,
-		Data: "the command was not started, and the lease is given back", Do: "check --fence and STINT_FENCE"}
-	if errors.Is(err, authority.ErrInvalid) {
-		p.Code = report.ExitConfig
-	}
-	return nil, claim, p
-}
-
-// finish marks the job DONE. The command has done its work either way.
-func (s *session) finish(f *fenceurl.Store, claim fence.Claim) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
-	defer cancel()
-	err := f.Finish(ctx, claim)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fence.ErrStale):
-		return s.lost(err, "the command ended with exit code 0, but another holder was admitted to the store before that: what it wrote late was refused")
-	default:
-		return &report.Problem{Code: report.ExitService, What: "the job could not be marked DONE", Err: err,
-			Data: "the command ended with exit code 0 and its writes stand; its claim stays RUNNING, so a sweeper will give the job out again",
-			Do:   "run the job again, or finish the claim by hand"}
-	}
-}
-
 // close gives back what is held and leaves the line, in a bounded time: what the
 // authority does not answer in that time runs out by itself.
 func (s *session) close(client *stint.Client, a authority.Authority) {
@@ -271,28 +205,4 @@ func (s *session) patience() time.Duration {
 		return cleanup
 	}
 	return max(0, time.Until(s.hurry))
-}
-
-// setEnv replaces variables: the last of two equal names does not win everywhere.
-func setEnv(env []string, set ...string) []string {
-	names := map[string]bool{}
-	for _, v := range set {
-		names[varName(v)] = true
-	}
-	var out []string
-	for _, v := range env {
-		if !names[varName(v)] {
-			out = append(out, v)
-		}
-	}
-	return append(out, set...)
-}
-
-func varName(v string) string {
-	for i := range len(v) {
-		if v[i] == '=' {
-			return v[:i]
-		}
-	}
-	return v
 }

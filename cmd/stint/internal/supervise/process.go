@@ -8,8 +8,7 @@ type Process struct {
 	Parent int
 	Group  int
 	Name   string // as the kernel keeps it: at most 15 bytes
-	zombie bool
-	start  uint64 // with Pid it names one process for as long as the host is up
+	origin        // what tells it from another of the same number
 }
 
 func (p Process) String() string { return fmt.Sprintf("%d (%s)", p.Pid, p.Name) }

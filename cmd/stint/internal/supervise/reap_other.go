@@ -57,6 +57,8 @@ func (c *Child) signalStrays(syscall.Signal) {}
 // Left is not known on this system.
 func (c *Child) Left() []Process { return nil }
 
+type origin struct{}
+
 type scope struct{}
 
 func (s *scope) prepare()                        {}

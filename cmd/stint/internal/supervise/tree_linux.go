@@ -10,6 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+type origin struct {
+	start  uint64 // with Pid it names one process for as long as the host is up
+	zombie bool
+}
+
 // scope is the command's part of the process tree.
 type scope struct {
 	group  cgroup
@@ -115,7 +120,7 @@ func parseStat(pid int, b []byte) (Process, error) {
 	state := f[0][0]
 	return Process{
 		Pid: pid, Parent: parent, Group: group, Name: string(b[open+1 : end]),
-		zombie: state == 'Z' || state == 'X', start: start,
+		origin: origin{start: start, zombie: state == 'Z' || state == 'X'},
 	}, nil
 }
 

@@ -89,7 +89,7 @@ func TestAChildThatWasThereBeforeIsLeftAlone(t *testing.T) {
 
 func TestAProcessNameMayHoldAnything(t *testing.T) {
 	p, err := parseStat(42, []byte("42 (a) R (b) S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0\n"))
-	want := Process{Pid: 42, Parent: 7, Group: 8, Name: "a) R (b", start: 12345}
+	want := Process{Pid: 42, Parent: 7, Group: 8, Name: "a) R (b", origin: origin{start: 12345}}
 	if err != nil || p != want {
 		t.Errorf("%+v, %v; want %+v", p, err, want)
 	}
