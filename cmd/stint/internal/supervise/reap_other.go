@@ -61,7 +61,7 @@ type origin struct{}
 
 type scope struct{}
 
-func (s *scope) prepare()                        {}
+func (s *scope) prepare(bool)                    {}
 func (s *scope) enter(*syscall.SysProcAttr) bool { return false }
 func (s *scope) kill()                           {}
 func (s *scope) close()                          {}

@@ -23,6 +23,8 @@ type Spec struct {
 	Env  []string
 	// Terminal, if not nil, is handed to the command's group, if stint has it.
 	Terminal *Terminal
+
+	treeOnly bool // for tests: do without a cgroup, as on most machines
 }
 
 // Kind tells events apart.
@@ -61,7 +63,7 @@ type Child struct {
 // one command at a time: as a subreaper it waits for every child it has.
 func Start(s Spec) (*Child, error) {
 	c := &Child{events: make(chan Event, 16), gone: make(chan struct{})}
-	c.scope.prepare()
+	c.scope.prepare(!s.treeOnly)
 	pid, err := c.fork(s)
 	ignoreTerminalStops()
 	if err != nil {

@@ -21,11 +21,17 @@ const limit = 20 * time.Second
 // start runs a command of the shell. One runs at a time: no test is parallel.
 func start(t *testing.T, script string, args ...string) *Child {
 	t.Helper()
+	return startWith(t, Spec{}, script, args...)
+}
+
+func startWith(t *testing.T, s Spec, script string, args ...string) *Child {
+	t.Helper()
 	path, err := LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Start(Spec{Path: path, Argv: append([]string{"sh", "-c", script, "sh"}, args...), Env: os.Environ()})
+	s.Path, s.Argv, s.Env = path, append([]string{"sh", "-c", script, "sh"}, args...), os.Environ()
+	c, err := Start(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type scope struct {
 }
 
 // prepare makes this process the one that orphans fall to.
-func (s *scope) prepare() {
+func (s *scope) prepare(withCgroup bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	s.before = map[int]uint64{}
 	self := os.Getpid()
@@ -31,7 +31,9 @@ func (s *scope) prepare() {
 			s.before[p.Pid] = p.start
 		}
 	}
-	s.group = newCgroup()
+	if withCgroup {
+		s.group = newCgroup()
+	}
 }
 
 func (s *scope) enter(a *syscall.SysProcAttr) bool {

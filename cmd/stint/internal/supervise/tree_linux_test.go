@@ -48,15 +48,37 @@ func TestTheCommandIsNotGoneWhileADaemonOfItsLives(t *testing.T) {
 	}
 }
 
+// both runs a test with a cgroup, where one can be had, and with the process
+// tree alone.
+func both(t *testing.T, f func(*testing.T, Spec)) {
+	t.Run("cgroup", func(t *testing.T) { f(t, Spec{}) })
+	t.Run("tree", func(t *testing.T) { f(t, Spec{treeOnly: true}) })
+}
+
+func TestKillEndsWhatLeftTheGroup(t *testing.T) {
+	both(t, func(t *testing.T, s Spec) {
+		file := filepath.Join(t.TempDir(), "pid")
+		c := startWith(t, s, daemon+"sleep 100", file)
+		stray := pidIn(t, file)
+		c.Kill()
+		next(t, c, Gone)
+		if alive(stray) {
+			t.Errorf("process %d outlived Gone", stray)
+		}
+	})
+}
+
 func TestKillOvertakesACommandThatForksAllTheTime(t *testing.T) {
-	dir := t.TempDir()
-	c := start(t, `trap "" TERM; i=0; while :; do i=$((i+1)); setsid sleep 100 & [ $i = 50 ] && echo $! >"$1/pid"; done`, dir)
-	pidIn(t, dir+"/pid")
-	c.Kill()
-	next(t, c, Gone)
-	if left := c.Left(); len(left) > 0 {
-		t.Errorf("left after Gone: %v", left)
-	}
+	both(t, func(t *testing.T, s Spec) {
+		dir := t.TempDir()
+		c := startWith(t, s, `i=0; while :; do i=$((i+1)); setsid sleep 100 & [ $i = 50 ] && echo $! >"$1/pid"; done`, dir)
+		pidIn(t, dir+"/pid")
+		c.Kill()
+		next(t, c, Gone)
+		if left := c.Left(); len(left) > 0 {
+			t.Errorf("left after Gone: %v", left)
+		}
+	})
 }
 
 // A shell that started something and then exec'ed stint has given stint a child
