@@ -124,7 +124,7 @@ func (s *Show) play(ctx context.Context) error {
 		}
 	}
 	if !s.woken {
-		return errors.New("A lost its lease before it could be frozen, so there was no late write to see")
+		return errors.New("worker A lost its lease before it could be frozen, so there was no late write to see")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
@@ -26,11 +27,16 @@ type stage struct {
 	// way. A worker is held between its requests, never inside one: a process
 	// frozen within SQLite's own write transaction keeps the file from everybody.
 	authority, store sync.RWMutex
+	// flush returns when the authority is at rest.
+	flush func()
 }
 
 // at announces a step, and waits there if it is the one to be held at.
 func (s *stage) at(e Event) {
 	e.Who, e.At = s.who, authority.BootClock{}.Now()
+	if e.Step == AfterAcquire {
+		s.token.Store(int64(e.Token))
+	}
 	if e.Token == 0 {
 		e.Token = fence.Token(s.token.Load())
 	}
@@ -51,11 +57,12 @@ func (s *stage) say(e Event) {
 func (s *stage) wait(e Event) {
 	s.authority.Lock()
 	defer s.authority.Unlock()
+	s.flush()
 	if !e.Step.InTransaction() { // there it is this worker's own request
 		s.store.Lock()
 		defer s.store.Unlock()
 	}
-	e.Held = true
+	e.At, e.Held = authority.BootClock{}.Now(), true
 	s.say(e)
 	select {
 	case <-s.goOn:
@@ -65,6 +72,12 @@ func (s *stage) wait(e Event) {
 
 // watch tells the stage of every request to a.
 func (s *stage) watch(a authority.Authority) authority.Authority {
+	// A request whose time was up has returned, and may still be at work inside
+	// the authority. This one goes through the same line and waits for its answer,
+	// which is no: nobody ever held it.
+	s.flush = func() {
+		_ = a.Release(context.Background(), authority.Grant{Name: "nobody", Grant: fence.Grant{Token: 1, Nonce: "nobody"}, Length: time.Second})
+	}
 	w := watched{a, s}
 	if q, ok := a.(authority.Queuer); ok {
 		return watchedQueuer{w, q}
@@ -85,13 +98,8 @@ type watchedQueuer struct {
 func (w watched) Acquire(ctx context.Context, r authority.Request) (authority.Grant, error) {
 	w.s.at(Event{Step: BeforeAcquire})
 	w.s.authority.RLock()
-	g, err := w.Authority.Acquire(ctx, r)
-	w.s.authority.RUnlock()
-	if err == nil {
-		w.s.token.Store(int64(g.Token))
-		w.s.at(Event{Step: AfterAcquire})
-	}
-	return g, err
+	defer w.s.authority.RUnlock()
+	return w.Authority.Acquire(ctx, r) // the worker itself tells of the lease that it got
 }
 
 func (w watched) Renew(ctx context.Context, g authority.Grant) (authority.Grant, error) {

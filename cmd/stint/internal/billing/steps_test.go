@@ -34,29 +34,23 @@ func TestKilledOrStoppedAtAnyStepBillsOnce(t *testing.T) {
 	}
 }
 
-// caught starts a worker that is held at s and a second one beside it.
-func caught(t *testing.T, s Step) (r *rig, a, b *actor) {
-	r = newRig(t, time.Second)
+// caught starts a worker and waits until it is held at s.
+func caught(t *testing.T, s Step) (*rig, *actor) {
+	r := newRig(t, time.Second)
 	hold := Hold{Step: s}
 	switch s {
 	case Built, Checked, Admitted, HalfSent, BeforeCommit, AfterCommit:
 		hold.Chunk = 2
 	}
-	a = r.start("A", r.ttl/5, hold)
-	if s != BeforeAcquire {
-		a.await("lease", step(AfterAcquire))
-	}
-	b = r.start("B", 0, Hold{})
+	a := r.start("A", r.ttl/5, hold)
 	a.await("hold at "+string(s), held)
-	return r, a, b
+	return r, a
 }
 
 func killAt(t *testing.T, s Step) {
-	r, a, b := caught(t, s)
-	if err := a.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	a.Wait()
+	r, a := caught(t, s)
+	kill(t, a)
+	b := r.start("B", 0, Hold{})
 	if e := b.ended(); e.Err != "" {
 		t.Errorf("B did not see the job done: %s", e.Err)
 	}
@@ -65,8 +59,9 @@ func killAt(t *testing.T, s Step) {
 }
 
 func stopAt(t *testing.T, s Step) {
-	r, a, b := caught(t, s)
+	r, a := caught(t, s)
 	freeze(t, a)
+	b := r.start("B", 0, Hold{})
 	if e := b.ended(); e.Err != "" {
 		t.Errorf("B did not see the job done: %s", e.Err)
 	}
@@ -82,15 +77,16 @@ func stopAt(t *testing.T, s Step) {
 // granted: not before A's lease was over, and not much later.
 func freeInTime(r *rig, s Step, a, b *actor) {
 	r.t.Helper()
-	sent, answered := lastGranted(a.all())
+	from, to := lastGranted(a.all())
 	granted := b.await("lease", step(AfterAcquire)).At
+	asked := b.await("request", step(BeforeAcquire)).At
 	if s == BeforeAcquire || s == AfterRelease {
 		return // A did not hold it
 	}
-	if over := sent.Add(r.ttl); granted < over {
+	if over := from.Add(r.ttl); granted < over {
 		r.t.Errorf("B was granted the job %v before A's lease was over", over.Sub(granted))
 	}
-	if late := granted.Sub(answered.Add(r.ttl)); late > r.lateness()+schedulingAllowance {
+	if late := granted.Sub(max(asked, to.Add(r.ttl))); late > r.lateness()+schedulingAllowance {
 		r.t.Errorf("B was granted the job %v after A's lease was over; the authority states at most %v", late, r.lateness())
 	}
 }
@@ -127,8 +123,9 @@ func TestFrozenInsideStoresTransaction(t *testing.T) {
 		for _, end := range []string{"continue", "kill"} {
 			t.Run(fmt.Sprintf("%s/%s", end, s), func(t *testing.T) {
 				t.Parallel()
-				r, a, b := caught(t, s)
+				r, a := caught(t, s)
 				freeze(t, a)
+				b := r.start("B", 0, Hold{})
 				e := b.await("error that names the frozen process", func(e Event) bool {
 					return e.Step == Retry && strings.Contains(e.Err, sqlfence.ErrBusy.Error())
 				})
@@ -136,10 +133,7 @@ func TestFrozenInsideStoresTransaction(t *testing.T) {
 					t.Errorf("the error does not say what may hold the lock and what it means: %s", e.Err)
 				}
 				if end == "kill" {
-					if err := a.Kill(); err != nil {
-						t.Fatal(err)
-					}
-					a.Wait()
+					kill(t, a)
 				} else {
 					thaw(t, a)
 					a.ended()
@@ -150,6 +144,14 @@ func TestFrozenInsideStoresTransaction(t *testing.T) {
 			})
 		}
 	}
+}
+
+func kill(t *testing.T, a *actor) {
+	t.Helper()
+	if err := a.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	a.Wait()
 }
 
 // freeze stops a and makes sure that it is stopped.

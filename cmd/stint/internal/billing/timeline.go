@@ -26,11 +26,10 @@ func (l Lines) Tell(e Event) {
 // Timeline tells the story to people: one line per event that matters, with a
 // lane for each worker.
 type Timeline struct {
-	W      io.Writer
-	Color  bool
-	lanes  map[string]byte // what each worker's lane shows between its events
-	frozen string          // who is or was stopped
-	said   map[string]bool // waiting lines that were told already
+	W     io.Writer
+	Color bool
+	lanes map[string]byte // what each worker's lane shows between its events
+	said  map[string]bool // waiting lines that were told already
 }
 
 // The lanes, and how a line is marked.

@@ -45,6 +45,7 @@ func (w *Worker) Run(ctx context.Context) error {
 // attempt does what is left of the job under one lease.
 func (w *Worker) attempt(ctx context.Context) error {
 	return w.Client.Do(ctx, JobName, func(leased context.Context, lease *stint.Lease) error {
+		w.stage.at(Event{Step: AfterAcquire, Token: lease.Token()})
 		// The first act, before any read: from here on nothing that an earlier
 		// holder sends is let in, so what is read next stays true.
 		claim, err := w.raise(leased, lease.Grant())
