@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,7 +170,7 @@ func (l *Lease) addCall(op protocol.Op, try int, cancel context.CancelFunc) {
 func (l *Lease) dropCall(op protocol.Op, try int) {
 	for i, c := range l.calls {
 		if c.op == op && c.try == try {
-			l.calls = append(l.calls[:i], l.calls[i+1:]...)
+			l.calls = slices.Delete(l.calls, i, i+1) // clears the rest: it keeps no context
 			return
 		}
 	}

@@ -96,7 +96,7 @@ func NewHolder(cfg Config) *Holder { return &Holder{cfg: cfg} }
 
 // Step is told the time and an event, and returns what is to be done, in order.
 func (h *Holder) Step(now Instant, ev Event) []Effect {
-	h.now, h.out = now, nil
+	h.now = now
 	// Before anything else: an answer that was taken from the queue after the
 	// stop time does not keep the lease, whenever it arrived.
 	if h.phase == holding && now >= h.stop {
@@ -120,7 +120,9 @@ func (h *Holder) Step(now Instant, ev Event) []Effect {
 	}
 	h.due()
 	h.arm()
-	return h.out
+	out := h.out
+	h.out = nil // not kept until the next event
+	return out
 }
 
 func (h *Holder) emit(e Effect) { h.out = append(h.out, e) }
