@@ -81,6 +81,7 @@ func (f *Fence) try(ctx context.Context, opts *sql.TxOptions, fn func(context.Co
 // Once fn has set *started, nothing is repeated.
 func (f *Fence) begin(ctx context.Context, opts *sql.TxOptions, started *bool, fn func(context.Context, *sql.Tx) error) (outcome, error) {
 	var wait backoff
+	var locked error // the last try that found the lock taken
 	for dead := 0; ; {
 		how, err := f.try(ctx, opts, fn)
 		if how == ended && !*started { // our own code does not: ctx rolled back
@@ -89,9 +90,12 @@ func (f *Fence) begin(ctx context.Context, opts *sql.TxOptions, started *bool, f
 		if err == nil || how != notSent || *started || refusal(err) {
 			return how, err
 		}
+		if f.d.busy(err) {
+			locked = err
+		}
 		switch {
 		case ctx.Err() != nil:
-			return how, f.tooLate(ctx, err)
+			return how, f.tooLate(ctx, locked, err)
 		case f.d.busy(err):
 		case errors.Is(err, driver.ErrBadConn) && dead < 3:
 			dead++
@@ -99,7 +103,7 @@ func (f *Fence) begin(ctx context.Context, opts *sql.TxOptions, started *bool, f
 			return how, err
 		}
 		if !wait.sleep(ctx) {
-			return how, f.tooLate(ctx, err)
+			return how, f.tooLate(ctx, locked, err)
 		}
 	}
 }
@@ -108,10 +112,10 @@ func (f *Fence) begin(ctx context.Context, opts *sql.TxOptions, started *bool, f
 // was written.
 var ErrBusy = errors.New("the store is locked by somebody else")
 
-func (f *Fence) tooLate(ctx context.Context, last error) error {
-	if f.d.busy(last) {
+func (f *Fence) tooLate(ctx context.Context, locked, last error) error {
+	if locked != nil {
 		return fmt.Errorf("%w until the context ended (%w): nothing was written. %s (the driver's last word: %v)",
-			ErrBusy, context.Cause(ctx), f.d.held, last)
+			ErrBusy, context.Cause(ctx), f.d.held, locked)
 	}
 	return fmt.Errorf("%w (the last word was: %w)", context.Cause(ctx), last)
 }
