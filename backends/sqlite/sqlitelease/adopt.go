@@ -83,7 +83,7 @@ func (a *Authority) judge(id identity, h host) error {
 	case id.ino != a.inode.ino || id.boot == h.boot && id.dev != a.inode.dev:
 		// Device numbers are handed out anew at each boot; inodes stay.
 		return fmt.Errorf("sqlitelease: %s is a copy, or was restored from one (inode %d, it was written as %d): tokens that were handed out since the copy would be handed out again, and fences would mix up their holders. "+
-			"Nothing was changed; make sure that nobody uses the original any more, then raise the counter: stint bump --authority sqlite://%s", a.path, a.inode.ino, id.ino, a.path)
+			"Nothing was changed; make sure that nobody uses the original any more, then raise the counter: stint bump --authority %s", a.path, a.inode.ino, id.ino, a.url())
 	}
 	return nil
 }

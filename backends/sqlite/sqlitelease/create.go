@@ -48,10 +48,10 @@ CREATE INDEX waiters_handle ON waiters (handle);
 // no process ever sees half of it, and of two who create at once one wins.
 func create(ctx context.Context, path string, h host) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := localOnly(existing(dir)); err != nil {
 		return err
 	}
-	if err := localOnly(dir); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if target, err := os.Readlink(path); err == nil {
@@ -81,6 +81,16 @@ func create(ctx context.Context, path string, h host) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// existing is dir, or the first folder above it that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 func fill(ctx context.Context, tmp string, h host, counter int64) error {

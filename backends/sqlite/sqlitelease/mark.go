@@ -67,5 +67,5 @@ func leftMark(path string) (int64, error) {
 // setBack refuses a file whose counter is behind its mark.
 func (a *Authority) setBack(counter, mark int64) error {
 	return fmt.Errorf("sqlitelease: %s was set back (restored from a backup?): it has handed out %d tokens, the mark beside it says %d, so tokens would be handed out again and fences would mix up their holders. "+
-		"Nothing was changed; raise the counter: stint bump --authority sqlite://%s", a.path, counter, mark, a.path)
+		"Nothing was changed; raise the counter: stint bump --authority %s", a.path, counter, mark, a.url())
 }

@@ -37,6 +37,9 @@ func pathOf(u *url.URL) (string, error) {
 	return u.Path, nil
 }
 
+// url is what pathOf reads as the path of a.
+func (a *Authority) url() string { return (&url.URL{Scheme: "sqlite", Path: a.path}).String() }
+
 const (
 	applicationID = 0x53544e54 // "STNT"
 	schemaVersion = 1

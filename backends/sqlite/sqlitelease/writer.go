@@ -173,9 +173,11 @@ func (a *Authority) transact(jobs []*job) (taken []*job, err error) {
 	return taken, nil
 }
 
+// take leaves out those whose context is done: their callers go, or have gone,
+// and are told that nothing was done.
 func take(jobs []*job) (taken []*job) {
 	for _, j := range jobs {
-		if j.state.CompareAndSwap(queued, running) {
+		if j.ctx.Err() == nil && j.state.CompareAndSwap(queued, running) {
 			taken = append(taken, j)
 		}
 	}
