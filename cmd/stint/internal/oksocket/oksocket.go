@@ -12,10 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stint-dev/stint/authority"
@@ -33,6 +35,8 @@ type Answer struct {
 // maxPath is what fits into a socket's address on every system (104 on macOS,
 // 108 on Linux, both with a closing zero).
 const maxPath = 103
+
+const prefix = "stint-"
 
 // patience bounds one conversation.
 const patience = time.Second
@@ -70,7 +74,8 @@ func privateFolder() (string, error) {
 		if base == "" || !filepath.IsAbs(base) {
 			continue
 		}
-		dir, err := os.MkdirTemp(base, "stint-")
+		sweep(base)
+		dir, err := os.MkdirTemp(base, prefix)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -82,6 +87,26 @@ func privateFolder() (string, error) {
 		errs = append(errs, fmt.Errorf("%s is too long for a socket's path", base))
 	}
 	return "", errors.Join(errs...)
+}
+
+// sweep removes the folders of stints that were killed: those whose socket is
+// older than a minute, so not just being made, and refuses, since nobody listens.
+// What belongs to another user cannot be entered.
+func sweep(base string) {
+	sockets, _ := filepath.Glob(filepath.Join(base, prefix+"*", "s"))
+	for _, path := range sockets {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode().Type() != fs.ModeSocket || time.Since(info.ModTime()) < time.Minute {
+			continue
+		}
+		c, err := net.DialTimeout("unix", path, patience)
+		if err == nil {
+			_ = c.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(path)
+			_ = os.Remove(filepath.Dir(path)) // and nothing else in it
+		}
+	}
 }
 
 func (s *Server) accept() {

@@ -43,6 +43,46 @@ func TestOnlyItsUserReachesTheSocketAndNothingIsLeft(t *testing.T) {
 	}
 }
 
+// A stint that was killed could not remove its folder.
+func TestTheFolderOfAKilledStintIsRemovedByTheNext(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", base)
+	socket := func(name string, alive bool) string {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alive {
+			t.Cleanup(func() { l.Close() })
+		} else {
+			l.SetUnlinkOnClose(false)
+			l.Close()
+		}
+		return dir
+	}
+	old := time.Now().Add(-time.Hour)
+	dead, live, young := socket("stint-1", false), socket("stint-2", true), socket("stint-3", false)
+	for _, dir := range []string{dead, live} {
+		if err := os.Chtimes(filepath.Join(dir, "s"), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Serve(func() Answer { return Answer{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	for dir, want := range map[string]bool{dead: false, live: true, young: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v; want it there: %v", filepath.Base(dir), err, want)
+		}
+	}
+}
+
 // A socket's address holds about a hundred bytes.
 func TestALongFolderIsPassedOver(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
