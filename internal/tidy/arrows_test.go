@@ -16,6 +16,7 @@ type arrow struct {
 
 var arrows = []arrow{
 	{"cmd", []string{".", "fence", "authority", "backends", "internal", "cmd"}},
+	{"sim", []string{"fence", "authority", "internal/protocol", "sim"}},
 	{"bench", []string{".", "fence", "authority", "backends", "internal", "bench"}},
 	// A backend is used with any version of the client, so it knows only the
 	// two contracts.
