@@ -141,6 +141,7 @@ func processesOfLinux(t *testing.T) (all []byte) {
 
 // The frozen worker's late write is refused, and every customer is charged once.
 func TestDemoBillsEveryoneOnce(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	d.ends(t, 0)
 	d.says(t, "is stopped with SIGSTOP", "sends chunk 2: REFUSED, token 1 is lower than the fence 2", "50,000 charged once, 0 twice, 0 never")
@@ -151,12 +152,14 @@ func TestDemoBillsEveryoneOnce(t *testing.T) {
 
 // Without the fence the very same write lands.
 func TestDemoUnfencedBillsAChunkTwice(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t, "--unfenced")
 	d.ends(t, 1)
 	d.says(t, "LANDED", "45,000 charged once, 5,000 twice, 0 never", "without --unfenced")
 }
 
 func TestDemoTellsItselfInJSON(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t, "--json")
 	d.ends(t, 0)
 	var steps []billing.Step
@@ -175,6 +178,7 @@ func TestDemoTellsItselfInJSON(t *testing.T) {
 
 // Ctrl-C while a worker is stopped leaves nothing running and nothing on disk.
 func TestDemoInterruptedLeavesNothing(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	if !d.until("is stopped with SIGSTOP") {
 		t.Fatal("nobody was stopped")
@@ -190,6 +194,7 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 
 // The same when the reader of its output goes away, as in "stint demo | head".
 func TestDemoWithoutReaderLeavesNothing(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	if !d.until("bills chunk 1") {
 		t.Fatal("nothing was billed")
@@ -203,6 +208,7 @@ func TestDemoWithoutReaderLeavesNothing(t *testing.T) {
 // Not even a supervisor that is killed leaves workers behind, stopped ones
 // included.
 func TestDemoKilledLeavesNoWorkers(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	if !d.until("is stopped with SIGSTOP") {
 		t.Fatal("nobody was stopped")
@@ -223,6 +229,7 @@ func TestDemoKilledLeavesNoWorkers(t *testing.T) {
 }
 
 func TestDemoKeepsTheDatabases(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t, "--keep")
 	d.until("")
 	d.Wait()
@@ -234,6 +241,7 @@ func TestDemoKeepsTheDatabases(t *testing.T) {
 }
 
 func TestDemoRefusesOtherSpeeds(t *testing.T) {
+	t.Parallel()
 	exe, err := shipped()
 	if err != nil {
 		t.Fatal(err)
