@@ -278,7 +278,12 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 		}
 		close(asked)
 	}})
-	<-asked
+	select {
+	case <-asked:
+	case <-rt.done: // another Close was first, and the loop has ended
+		rt.calls.end()
+		return nil
+	}
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
 	select {
