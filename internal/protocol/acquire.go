@@ -95,12 +95,12 @@ func (h *Holder) granted(g authority.Grant) {
 	if length <= 0 {
 		length = h.cfg.Times.Length
 	}
-	base := t.sentAt
+	base := h.cfg.countFrom(t.sentAt, h.now)
 	h.forget(n) // its outcome is known: it was granted
 	if g.From != 0 {
 		base = min(g.From, h.now)
 	}
-	stop := base.Add(length - h.cfg.Times.Margin)
+	stop := base.Add(length - h.cfg.margin())
 	if h.now >= stop {
 		h.tooLate(g)
 		return

@@ -87,7 +87,7 @@ func (h *Holder) haunt() {
 		}
 		if h.now >= g.next {
 			g.next = h.now.Add(h.cfg.Times.Timeout)
-			h.emit(Send{Op: OpRelease, Try: h.newRelease(g.grant), Grant: g.grant, Deadline: g.next})
+			h.emit(Send{Op: OpRelease, Try: h.newRelease(g.grant), Grant: h.releases(g.grant), Deadline: g.next})
 		}
 		kept = append(kept, g)
 	}

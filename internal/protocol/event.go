@@ -81,16 +81,16 @@ func Order(e Event) int {
 	switch e.(type) {
 	case Start:
 		return 0
-	case Answer:
-		return 1
 	case Beat:
 		return 2
 	case Cancel:
 		return 3
 	case Release:
 		return 4
+	case Tick:
+		return 5
 	}
-	return 5
+	return 1 // what others answered or did
 }
 
 // Effect is something that a driver has to do.
@@ -102,7 +102,7 @@ type Send struct {
 	Op       Op
 	Try      int
 	Nonce    string          // of an acquire
-	Grant    authority.Grant // of a renew or release
+	Grant    authority.Grant // of a renew or release; a release of no token is of whatever is there
 	Deadline Instant
 }
 
@@ -165,7 +165,11 @@ func (e Send) String() string {
 	case OpAcquire:
 		s += " nonce " + e.Nonce
 	case OpRenew, OpRelease:
-		s += " of " + e.Grant.Grant.String()
+		if e.Grant.IsZero() {
+			s += " of whatever is there"
+		} else {
+			s += " of " + e.Grant.Grant.String()
+		}
 	}
 	if e.Deadline != 0 {
 		s += fmt.Sprintf(" until %v", e.Deadline)

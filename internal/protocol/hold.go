@@ -25,7 +25,7 @@ func (h *Holder) hold(g authority.Grant, base, stop Instant) {
 
 // renew sends a renewal, unless the work gives no sign of life.
 func (h *Holder) renew() {
-	if w := h.cfg.BeatWithin; w > 0 && h.now.Sub(h.beat) > w {
+	if w := h.cfg.BeatWithin; w > 0 && h.now.Sub(h.beat) > w && !h.cfg.Without.Has(RuleBeat) {
 		if !h.starved {
 			h.starved = true
 			h.emit(Starved{})
@@ -75,12 +75,12 @@ func (h *Holder) kept(g authority.Grant, sentAt Instant) {
 	if length <= 0 { // a change that is not known counts as the smaller length
 		length = min(h.grant.Length, h.cfg.Times.Length)
 	}
-	base := sentAt
+	base := h.cfg.countFrom(sentAt, h.now)
 	if g.From != 0 {
 		base = min(g.From, h.now)
 	}
 	h.lastErr = nil
-	stop := base.Add(length - h.cfg.Times.Margin)
+	stop := base.Add(length - h.cfg.margin())
 	if stop <= h.stop {
 		return
 	}

@@ -19,6 +19,27 @@ type Config struct {
 	Queuer     bool          // the authority keeps a line; else the holder polls
 	WaitUntil  Instant       // end of the waiting; zero: none
 	BeatWithin time.Duration // renew only if the work beat within this time; zero: always
+	// Without are rules that are left out, to show what they are for. The holder
+	// itself keeps margin, sent-at, conditional-release and beat; a driver that
+	// finds monotonic here hands over the wall clock's time instead.
+	Without Rules
+}
+
+// margin is how long before its deadline a lease stops.
+func (c Config) margin() time.Duration {
+	if c.Without.Has(RuleMargin) {
+		return 0
+	}
+	return c.Times.Margin
+}
+
+// countFrom is the instant from which an answered lease counts: when its request
+// was sent, since the authority may have granted it right then.
+func (c Config) countFrom(sent, now Instant) Instant {
+	if c.Without.Has(RuleSentAt) {
+		return now
+	}
+	return sent
 }
 
 // phase is what the holder is about.
@@ -141,7 +162,7 @@ func (h *Holder) due() {
 			h.renew()
 		}
 	case ended:
-		if h.now >= h.next {
+		if h.now >= h.next && !h.cfg.Without.Has(RuleConditional) {
 			h.phase = over // the authority has let go by itself
 		}
 	case releasing:
@@ -174,7 +195,11 @@ func (h *Holder) arm() {
 	case holding:
 		earlier(h.stop)
 		earlier(h.next)
-	case ended, releasing, clearing:
+	case ended:
+		if h.now < h.next { // else only the release is left
+			earlier(h.next)
+		}
+	case releasing, clearing:
 		earlier(h.next)
 	}
 	for _, g := range h.ghosts {

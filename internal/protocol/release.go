@@ -17,7 +17,7 @@ func (h *Holder) release() {
 	default:
 		return
 	}
-	if h.endErr != nil { // the authority said so already
+	if h.endErr != nil && !h.cfg.Without.Has(RuleConditional) { // the authority said so already
 		h.settle(h.endErr)
 		return
 	}
@@ -33,7 +33,7 @@ func (h *Holder) release() {
 // sendRelease sends the guarded release, again and again until its answer is
 // definite or the authority has let go by itself.
 func (h *Holder) sendRelease() {
-	if h.endErr != nil && h.released == 0 { // a recalled renewal brought the news
+	if h.endErr != nil && h.released == 0 && !h.cfg.Without.Has(RuleConditional) { // a recalled renewal brought the news
 		h.settle(h.endErr)
 		return
 	}
@@ -44,7 +44,15 @@ func (h *Holder) sendRelease() {
 	}
 	h.released++
 	h.next = h.now.Add(h.cfg.Times.Timeout)
-	h.emit(Send{Op: OpRelease, Try: h.newRelease(h.grant), Grant: h.grant, Deadline: h.next})
+	h.emit(Send{Op: OpRelease, Try: h.newRelease(h.grant), Grant: h.releases(h.grant), Deadline: h.next})
+}
+
+// releases is what a release of g asks for: g, and nothing else.
+func (h *Holder) releases(g authority.Grant) authority.Grant {
+	if h.cfg.Without.Has(RuleConditional) {
+		g.Grant = fence.Grant{} // whatever is there
+	}
+	return g
 }
 
 // ownLetGo is when the authority has let go of this lease by itself. A renewal
