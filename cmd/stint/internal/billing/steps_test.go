@@ -192,3 +192,25 @@ func stopped(t *testing.T, pid int) bool {
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return strings.HasPrefix(rest, "T")
 }
+
+// A late write that lands before the next holder's raise is seen by that holder,
+// because it reads only after it has raised: the chunk is not billed again.
+func TestLateWriteBeforeTheRaiseIsReadAfterIt(t *testing.T) {
+	t.Parallel()
+	r, a := caught(t, Checked) // chunk 2 is in its buffer
+	freeze(t, a)
+	b := r.start("B", 0, Hold{Step: BeforeRaise})
+	b.await("hold before its raise", held)
+	thaw(t, a)
+	a.await("late write", func(e Event) bool { return e.Step == AfterCommit && e.Chunk == 2 && e.Token == 1 && e.Err == "" })
+	if err := b.Go(); err != nil {
+		t.Fatal(err)
+	}
+	if e := b.await("read", step(AfterRead)); e.Chunk != 2 {
+		t.Errorf("B reads that %d chunks are done, want 2", e.Chunk)
+	}
+	b.ended()
+	a.ended()
+	r.verdict()
+	zombieWroteNothing(r, a)
+}
