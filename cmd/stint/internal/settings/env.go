@@ -1,8 +1,10 @@
 package settings
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -49,6 +51,22 @@ type EnvError struct {
 	Err      error
 }
 
-func (e *EnvError) Error() string { return fmt.Sprintf("the variable %s: %v", e.Variable, e.Err) }
+func (e *EnvError) Error() string {
+	return fmt.Sprintf("the variable %s: %s", e.Variable, plain(e.Err))
+}
+
+// plain says what is wrong with a number or a yes without a parser's words.
+func plain(err error) string {
+	n, ok := errors.AsType[*strconv.NumError](err)
+	switch {
+	case !ok:
+		return err.Error()
+	case errors.Is(n.Err, strconv.ErrRange):
+		return n.Num + " is too large a number"
+	case n.Func == "ParseBool":
+		return fmt.Sprintf("%q is neither true nor false", n.Num)
+	}
+	return fmt.Sprintf("%q is not a whole number", n.Num)
+}
 
 func (e *EnvError) Unwrap() error { return e.Err }

@@ -13,14 +13,16 @@ const fileName = "leases.db"
 
 // DefaultFile is where the authority lies when none is named: the service's
 // state folder, the system's for root, else the user's.
-func DefaultFile() (string, error) {
+func DefaultFile() (string, error) { return defaultFile(os.Geteuid() == 0) }
+
+func defaultFile(root bool) (string, error) {
 	// systemd separates several with colons; the first is the unit's own.
 	if dirs := os.Getenv("STATE_DIRECTORY"); dirs != "" {
 		if dir, _, _ := strings.Cut(dirs, ":"); filepath.IsAbs(dir) {
 			return filepath.Join(dir, fileName), nil
 		}
 	}
-	if os.Geteuid() == 0 {
+	if root {
 		return filepath.Join("/var/lib/stint", fileName), nil
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
