@@ -85,7 +85,7 @@ func (o *releaseFlags) check(name string) error {
 	case strings.TrimSpace(o.reason) == "":
 		return report.Usage("release needs --reason: somebody will ask", do)
 	}
-	return nil
+	return checkFence(o.fence)
 }
 
 func (o *releaseFlags) release(name string) error {

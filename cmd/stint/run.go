@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 	"github.com/stint-dev/stint/fence"
@@ -163,7 +164,21 @@ func (o *runFlags) complete(f *pflag.FlagSet) error {
 		return &report.Problem{Code: report.ExitUsage, Err: err, Data: "nothing was done",
 			Do: "see --ttl, --margin, --renew and --timeout in: stint run --help"}
 	}
+	if err := checkFence(o.fence); err != nil {
+		return err
+	}
 	return o.checkGrace()
+}
+
+// checkFence refuses a wrong URL before anything is waited for or taken.
+func checkFence(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	if err := fenceurl.Check(raw); err != nil {
+		return &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "check --fence and STINT_FENCE"}
+	}
+	return nil
 }
 
 // fromEnv reads STINT_ variables for the flags that were not given.

@@ -24,6 +24,13 @@ type Store struct {
 	db *sql.DB
 }
 
+// Check refuses a URL that cannot be meant, without opening anything: a wrong
+// one is to be told before a lease is waited for. Its errors are Open's.
+func Check(raw string) error {
+	_, _, err := parse(raw)
+	return err
+}
+
 // Open opens the store and makes the fence's table if it has none. A store
 // that does not exist is refused: a fence in a file that nobody else writes
 // guards nothing. Errors of the URL match authority.ErrInvalid, and none
