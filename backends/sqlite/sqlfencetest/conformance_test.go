@@ -23,10 +23,12 @@ func TestTwoProcessesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
+			other := startPeer(t)
 			fencetest.Run(t, fencetest.Subject{Open: func(t *testing.T) fencetest.Handle {
 				dsn := m.dsn(t)
 				here := fresh(t, dsn, nil).suite()
-				there := startPeer(t, dsn).suite()
+				other.open(t, dsn)
+				there := other.suite()
 				return fencetest.Handle{Store: here, Peer: &there}
 			}})
 		})

@@ -31,7 +31,7 @@ func child(task string) {
 	case "write":
 		err = writeChunks(os.Getenv(dsnEnv), os.Getenv(argEnv))
 	case "serve":
-		err = serve(os.Getenv(dsnEnv), os.Stdin, os.Stdout)
+		err = serve(os.Stdin, os.Stdout)
 	default:
 		err = fmt.Errorf("no task %q", task)
 	}
@@ -103,13 +103,15 @@ func (r *reply) setErr(err error) {
 	errors.As(err, &r.Repeated)
 }
 
-func serve(dsn string, in io.Reader, out io.Writer) error {
-	s, err := openStore(dsn, nil)
-	if err != nil {
-		return err
-	}
-	defer s.db.Close()
-	claims := map[fence.Grant]fence.Claim{}
+// serve answers calls; "open" changes over to another store.
+func serve(in io.Reader, out io.Writer) error {
+	var s *store
+	var claims map[fence.Grant]fence.Claim
+	defer func() {
+		if s != nil {
+			_ = s.db.Close()
+		}
+	}()
 	calls, replies := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var c call
@@ -119,7 +121,19 @@ func serve(dsn string, in io.Reader, out io.Writer) error {
 			}
 			return err
 		}
-		if err := replies.Encode(s.answer(c, claims)); err != nil {
+		var r reply
+		if c.Op == "open" {
+			if s != nil {
+				_ = s.db.Close()
+			}
+			var err error
+			s, err = openStore(c.Key, nil)
+			r.setErr(err)
+			claims = map[fence.Grant]fence.Claim{}
+		} else {
+			r = s.answer(c, claims)
+		}
+		if err := replies.Encode(r); err != nil {
 			return err
 		}
 	}
@@ -184,8 +198,8 @@ func command(task, dsn, arg string) *exec.Cmd {
 	return cmd
 }
 
-func startPeer(t *testing.T, dsn string) *peer {
-	cmd := command("serve", dsn, "")
+func startPeer(t *testing.T) *peer {
+	cmd := command("serve", "", "")
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -221,6 +235,12 @@ func (p *peer) call(ctx context.Context, c call) (r reply, err error) {
 func (p *peer) do(ctx context.Context, c call) error {
 	_, err := p.call(ctx, c)
 	return err
+}
+
+// open changes over to another store, and gives it up at the end of the test.
+func (p *peer) open(t *testing.T, dsn string) {
+	must(t, p.do(t.Context(), call{Op: "open", Key: dsn}))
+	t.Cleanup(func() { must(t, p.do(context.Background(), call{Op: "open", Key: "file::memory:"})) })
 }
 
 func (p *peer) Raise(ctx context.Context, name string, g fence.Grant) (fence.Claim, error) {
