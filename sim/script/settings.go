@@ -1,0 +1,134 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+// Setting describes a setting that a scenario may have.
+type Setting struct {
+	Name  string
+	Range string
+	Means string
+	check func(string) error
+}
+
+func timed(name string, from, to time.Duration, means string) Setting {
+	return Setting{name, fmt.Sprintf("%v to %v", from, to), means, isTime(from, to)}
+}
+
+func counted(name string, from, to int, means string) Setting {
+	return Setting{name, fmt.Sprintf("%d to %d", from, to), means, isInt(from, to)}
+}
+
+// Settings lists the settings, with what is allowed.
+func Settings() []Setting {
+	return []Setting{
+		timed("ttl", 10*time.Millisecond, time.Hour, "length of a lease"),
+		timed("margin", 0, time.Hour, "from the stop time to the end of the lease; less than ttl"),
+		timed("renew", time.Millisecond, time.Hour, "from one renewal to the next; renew + timeout + margin stay below ttl"),
+		timed("timeout", time.Millisecond, time.Hour, "of one request"),
+		timed("until", time.Second, maxTime, "end of the run"),
+		timed("delay", 0, time.Minute, "of every message"),
+		timed("jitter", 0, time.Minute, "random part of the delay, on top"),
+		counted("loss", 0, 900_000, "messages lost, in millionths"),
+		timed("fsync", 0, time.Second, "of a disk of the lock service"),
+		timed("pause", 0, time.Hour, "how long the paused one stands still"),
+		timed("step", -time.Hour, time.Hour, "step of a wall clock"),
+		timed("offset", -time.Hour, time.Hour, "how far a wall clock is ahead"),
+		counted("rate", -500_000, 500_000, "how much faster a clock runs, in millionths"),
+		timed("lag", 0, time.Minute, "of the replica"),
+		timed("wait", 0, time.Hour, "how long the successor waits"),
+		timed("claim-margin", 0, time.Hour, "that a claimant adds when it compares wall clocks"),
+		timed("outage", 0, time.Hour, "how long the lock service cannot be reached"),
+		counted("bump", 0, 1_000_000_000, "added to the revision at a restore"),
+		counted("candidates", 1, 10_000, "who wait"),
+		counted("chunks", 1, 10_000, "of the job"),
+		counted("rows", 1, 1_000_000, "of a chunk"),
+	}
+}
+
+func checkSetting(name, text string) error {
+	all := Settings()
+	i := slices.IndexFunc(all, func(s Setting) bool { return s.Name == name })
+	if i < 0 {
+		var known []string
+		for _, s := range all {
+			known = append(known, s.Name)
+		}
+		return fmt.Errorf("there is no setting %q; there are %s", name, strings.Join(known, ", "))
+	}
+	if err := all[i].check(text); err != nil {
+		return fmt.Errorf("%s: %w (%s: %s)", name, err, all[i].Means, all[i].Range)
+	}
+	return nil
+}
+
+// change replaces the value of a setting that the scenario has, or that every
+// scenario has.
+func (s *Script) change(c Value) error {
+	if err := checkSetting(c.Name, c.Text); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.Settings, func(v Value) bool { return v.Name == c.Name })
+	switch {
+	case i >= 0:
+		s.Settings[i] = c
+	case slices.Contains(everywhere, c.Name):
+		s.Settings = append(s.Settings, c)
+	default:
+		var own []string
+		for _, v := range s.Settings {
+			own = append(own, v.Name)
+		}
+		return fmt.Errorf("this scenario does not use %q; it uses %s", c.Name, strings.Join(slices.Compact(slices.Sorted(slices.Values(append(own, everywhere...)))), ", "))
+	}
+	return nil
+}
+
+// everywhere are the settings that need no line in the file.
+var everywhere = []string{"ttl", "margin", "renew", "timeout", "until", "delay", "jitter", "loss"}
+
+// ErrTimes is matched by an error about the lease's times together.
+var ErrTimes = errors.New("the lease's times do not fit together")
+
+// checkTimes looks at the lease's times together. A margin of the whole lease
+// would leave nothing to hold.
+func (s *Script) checkTimes() error {
+	t := s.Times()
+	if err := t.Check(); err != nil {
+		least := (t.LeastMargin() + time.Millisecond - 1).Truncate(time.Millisecond)
+		most := t.Length - t.Renew - t.Timeout - authority.MinLength
+		if most >= least {
+			return fmt.Errorf("%w: %w (with ttl=%v, renew=%v and timeout=%v, margin may be %v to %v)", ErrTimes, err, t.Length, t.Renew, t.Timeout, least, most)
+		}
+		return fmt.Errorf("%w: %w (renew + timeout + margin stay below ttl; give all of them, as in ttl=10s,margin=2s,renew=3s,timeout=1.5s)", ErrTimes, err)
+	}
+	return nil
+}
+
+// ParseSets reads "ttl=10s,margin=2s".
+func ParseSets(texts []string) ([]Value, error) {
+	var all []Value
+	for _, text := range texts {
+		for pair := range strings.SplitSeq(text, ",") {
+			name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
+			if !ok || name == "" || value == "" {
+				return nil, fmt.Errorf("%q: write NAME=VALUE, as in ttl=10s", pair)
+			}
+			if err := checkSetting(name, value); err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(all, func(v Value) bool { return v.Name == name }) {
+				return nil, fmt.Errorf("%s is given twice", name)
+			}
+			all = append(all, Value{name, value})
+		}
+	}
+	return all, nil
+}

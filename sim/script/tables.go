@@ -1,0 +1,168 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What a scenario may contain. The tables are the grammar: what is not in them
+// is refused, with what there is.
+
+// maxActors bounds the machines of one scenario. Crowds are a number of one
+// actor's.
+const maxActors = 64
+
+// reserved names are not an actor's.
+var reserved = []string{"lock", "store", "net", "world", "n1", "n2", "n3", "n4", "n5", "n6", "n7"}
+
+type params map[string]func(string) error
+
+func isTime(from, to time.Duration) func(string) error {
+	return func(text string) error {
+		d, err := ParseTime(text)
+		if err == nil && (d < from || d > to) {
+			err = fmt.Errorf("%s: allowed are %v to %v", text, from, to)
+		}
+		return err
+	}
+}
+
+func isInt(from, to int) func(string) error {
+	return func(text string) error {
+		n, err := parseInt(text)
+		if err == nil && (n < from || n > to) {
+			err = fmt.Errorf("%s: allowed are %d to %d", text, from, to)
+		}
+		return err
+	}
+}
+
+func isWord(words ...string) func(string) error {
+	return func(text string) error {
+		if len(words) == 0 && text != "" || slices.Contains(words, text) {
+			return nil
+		}
+		return fmt.Errorf("%q: allowed are %s", text, strings.Join(words, ", "))
+	}
+}
+
+var (
+	anyTime  = isTime(0, time.Hour)
+	anyShift = isTime(-time.Hour, time.Hour)
+	anyCount = isInt(0, 1_000_000)
+	anyPPM   = isInt(-500_000, 500_000)
+	yesNo    = isWord("yes", "no")
+)
+
+// lockKinds are the lock services.
+var lockKinds = map[string]params{
+	"none":    {},
+	"raft":    {"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": yesNo, "lead": isInt(1, 7), "fsync": isTime(0, time.Second), "elections": yesNo},
+	"item":    {},                                 // a DynamoDB-like item
+	"cache":   {"lag": anyTime},                   // asynchronous primary and replica
+	"redlock": {"nodes": isInt(1, 7)},             // independent masters
+	"region":  {"wait": anyTime, "flip": anyTime}, // a flag that names the writing Region
+}
+
+// lockNodes is how many machines n1, n2, … a lock service has by default.
+var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
+
+// storeKinds are the resources.
+var storeKinds = map[string]params{
+	"none":    {},
+	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo},
+	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
+}
+
+// machineParams are everybody's clocks.
+func machineParams(own params) params {
+	own["wall"], own["rate"], own["sleeps"] = anyShift, anyPPM, yesNo
+	return own
+}
+
+var workerParams = machineParams(params{
+	"job": isWord(), "raise-after": anyTime, "first": anyTime, "build": anyTime, "send": anyTime, "pace": anyTime,
+	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": anyTime, "beat": isWord("app", "sidecar"),
+	"order": isWord(), "ttl": anyTime, "reads": yesNo, "mark-after": anyTime, "settle": anyTime,
+})
+
+// actorKinds are those who take part.
+var actorKinds = map[string]params{
+	"worker":    workerParams,
+	"observer":  machineParams(params{"poll": anyTime, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
+	"candidate": machineParams(params{"count": isInt(1, 100_000)}),
+	"sweeper":   machineParams(params{"every": anyTime, "again": anyTime, "brake": isInt(0, 1_000_000)}),
+	"writer":    machineParams(params{"refresh": anyTime, "write": anyTime, "wait": anyTime}),
+	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
+}
+
+var linkParams = params{
+	"delay": isTime(0, time.Minute), "jitter": isTime(0, time.Minute), "loss": isInt(0, 1_000_000),
+	"twice": isInt(0, 1_000_000), "reorder": isInt(0, 1_000_000),
+}
+
+// eventFields are the fields of the log that an event line may ask for.
+var eventFields = params{
+	"token": anyCount, "fence": anyCount, "rev": isInt(0, 1_000_000_000), "term": anyCount, "epoch": anyCount, "chunk": anyCount, "rows": anyCount, "count": anyCount,
+	"deadline": anyShift, "stop": anyShift, "until": anyShift, "clock": anyShift,
+	"name": isWord(), "state": isWord(), "etag": isWord(), "peer": isWord(), "mark": isWord(),
+}
+
+// argType is the type of one argument of a verb.
+type argType struct {
+	check func(*Script, string) error
+	rest  bool // as often as wanted
+}
+
+type argTypes []argType
+
+func arg(check func(string) error) argType {
+	return argType{check: func(_ *Script, text string) error { return check(text) }}
+}
+
+func machines() argType {
+	return argType{check: func(s *Script, text string) error {
+		for name := range strings.SplitSeq(text, ",") {
+			if !s.isMachine(name) {
+				return fmt.Errorf("nobody is called %q", name)
+			}
+		}
+		return nil
+	}}
+}
+
+func words() argType {
+	return argType{check: func(*Script, string) error { return nil }, rest: true}
+}
+
+// machineVerbs are what can be done to every machine.
+var machineVerbs = map[string]argTypes{
+	"pause": {arg(anyTime)}, "suspend": {arg(anyTime)}, "resume": {}, "crash": {}, "restart": {},
+	"wall": {arg(anyShift)}, "rate": {arg(anyPPM)},
+}
+
+// actorVerbs are what can be asked of an actor.
+var actorVerbs = map[string]map[string]argTypes{
+	"worker":    {"start": {}, "cancel": {}, "release": {}, "check": {}, "beat": {}, "lose-answer": {arg(isWord("acquire", "renew", "release", "raise", "write", "finish"))}},
+	"observer":  {"start": {}, "release": {}, "check": {}},
+	"candidate": {"start": {}, "resign": {}, "check": {}},
+	"sweeper":   {"start": {}},
+	"writer":    {"start": {}, "promote": {}, "check": {}},
+	"client":    {"start": {}, "release": {}},
+}
+
+// verbsOf are what can be done to things that are not one machine.
+var verbsOf = map[string]map[string]argTypes{
+	"net": {
+		"cut": {machines(), machines()}, "split": {machines(), machines()}, "heal": {},
+		"delay": {arg(isTime(0, time.Minute))}, "loss": {arg(isInt(0, 1_000_000))},
+	},
+	"lock": {
+		"use": {arg(isInt(1, 1000))}, "lead": {machines()}, "break": {arg(isWord())}, "save": {}, "restore": {arg(isInt(0, 1_000_000_000))},
+		"failover": {}, "flip": {}, "expire": {}, "crowd": {arg(isInt(1, 100_000))}, "checkpoint": {},
+		"heir": {arg(isWord())},
+	},
+	"world": {"snapshot": {arg(isWord())}, "note": {words()}},
+}
