@@ -12,7 +12,7 @@ const core = "internal/protocol"
 // coreImports is all that the protocol core may use: no I/O, no randomness, and
 // nothing that iterates over a map.
 var coreImports = []string{
-	"cmp", "container/heap", "errors", "fmt", "math", "slices", "strconv", "strings", "time",
+	"cmp", "container/heap", "errors", "fmt", "math", "math/bits", "slices", "strconv", "strings", "time",
 	module + "/authority", module + "/fence",
 }
 
