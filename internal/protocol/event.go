@@ -36,6 +36,20 @@ func (o Op) String() string {
 		return "wait"
 	case OpLeave:
 		return "leave"
+	case OpList:
+		return "list"
+	case OpGrant:
+		return "grant"
+	case OpRevoke:
+		return "revoke"
+	case OpPass:
+		return "pass"
+	case OpNumber:
+		return "number"
+	case OpBump:
+		return "bump"
+	case OpCreate:
+		return "create"
 	}
 	return "nothing"
 }
@@ -53,6 +67,7 @@ type Answer struct {
 	Try   int
 	Grant authority.Grant // of acquire and renew
 	State authority.State // of inspect
+	List  Listed          // of list
 	Err   error
 }
 
@@ -103,6 +118,7 @@ type Send struct {
 	Try      int
 	Nonce    string          // of an acquire
 	Grant    authority.Grant // of a renew or release; a release of no token is of whatever is there
+	Key      string          // of a pass: the heir's
 	Deadline Instant
 }
 
@@ -164,12 +180,15 @@ func (e Send) String() string {
 	switch e.Op {
 	case OpAcquire:
 		s += " nonce " + e.Nonce
-	case OpRenew, OpRelease:
+	case OpRenew, OpRelease, OpPass, OpNumber:
 		if e.Grant.IsZero() {
 			s += " of whatever is there"
 		} else {
 			s += " of " + e.Grant.Grant.String()
 		}
+	}
+	if e.Key != "" {
+		s += " to " + e.Key
 	}
 	if e.Deadline != 0 {
 		s += fmt.Sprintf(" until %v", e.Deadline)
