@@ -3,6 +3,7 @@ package stint
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,5 +165,25 @@ func TestALostLeaseCostsTheOthersOfItsClientNothing(t *testing.T) {
 		synctest.Wait()
 		wantLost(t, broken, ErrTakenOver)
 		wantHeld(t, kept)
+	})
+}
+
+// The longest time that can be written is "for ever", and no overflow.
+func TestTheLongestWaitIsForEver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		const forever = time.Duration(math.MaxInt64)
+		holder := must[*Lease](t)(b.client(Options{}).Acquire(t.Context(), "job"))
+		leases, errs := background(t.Context(), b.client(Options{Wait: forever, BeatWithin: forever}), "job")
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if len(leases)+len(errs) != 0 {
+			t.Fatalf("the waiting ended: %v", <-errs)
+		}
+		if err := holder.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l := <-leases
+		time.Sleep(10 * time.Minute) // never beats, and need not
+		wantHeld(t, l)
 	})
 }
