@@ -12,7 +12,7 @@ const core = "internal/protocol"
 // coreImports is all that the protocol core may use: no I/O, no randomness, and
 // nothing that iterates over a map.
 var coreImports = []string{
-	"cmp", "container/heap", "errors", "fmt", "math", "math/bits", "slices", "strconv", "strings", "time",
+	"cmp", "container/heap", "encoding/binary", "errors", "fmt", "math", "math/bits", "slices", "strconv", "strings", "time",
 	module + "/authority", module + "/fence",
 }
 
@@ -21,6 +21,7 @@ var coreBans = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Local", "LoadLocation"},
 	"fmt": {"Print", "Printf", "Println", "Fprint", "Fprintf", "Fprintln", "Scan", "Scanf", "Scanln",
 		"Fscan", "Fscanf", "Fscanln"},
+	"encoding/binary":     {"Read", "Write", "NativeEndian"},
 	module + "/authority": {"BootClock", "Open", "Register", "Schemes"},
 }
 
@@ -77,6 +78,8 @@ func TestProtocolCoreIsPure(t *testing.T) {
 		{file, `import "github.com/stint-dev/stint/authority"; var c authority.BootClock`, []string{"may not use authority.BootClock"}},
 		{file, `import "fmt"; func f() { fmt.Println() }`, []string{"may not use fmt.Println"}},
 		{file, `import "math/rand/v2"; var n = rand.Int()`, []string{"may not import math/rand/v2"}},
+		{file, `import "encoding/binary"; var b = binary.AppendUvarint(nil, 7)`, nil},
+		{file, `import "encoding/binary"; var n = binary.NativeEndian`, []string{"may not use binary.NativeEndian"}},
 		{file, `import "sync"; var mu sync.Mutex`, []string{"may not import sync"}},
 		{file, `import "maps"; var _ = maps.Keys[map[int]int]`, []string{"may not import maps"}},
 		{file, `func f(g func()) { go g() }`, []string{"no goroutine"}},
