@@ -54,7 +54,11 @@ func (w *world) startOnTerminal(program string, args ...string) *terminal {
 	go func() {
 		defer close(p.done)
 		_ = p.Wait()
-		<-read
+		select {
+		case <-read:
+		case <-time.After(limit): // something of it still has the terminal
+			w.t.Errorf("%s %q ended, but its terminal is still in use", program, args)
+		}
 	}()
 	w.t.Cleanup(func() {
 		if !p.ended() {
@@ -155,7 +159,7 @@ func TestStopAndContinueAtTheTerminal(t *testing.T) {
 // continued.
 func TestAStopThatOutlastsTheLeaseEndsTheCommand(t *testing.T) {
 	w := newWorld(t)
-	m := w.startOnTerminal("sh", "-c", `set -m; stint run k --ttl 1s -- inforeground; echo "stopped $?"; `+
+	m := w.startOnTerminal("sh", "-c", `set -m; stint run k --ttl 2s -- inforeground; echo "stopped $?"; `+
 		`stint run k -q -- echo the next one ran; fg >/dev/null; echo "end $?"`)
 	m.shows("foreground true")
 	m.types("\x1a")
@@ -214,7 +218,7 @@ func TestFgGivesTheCommandTheTerminal(t *testing.T) {
 
 func TestReleaseAsksAtTheTerminal(t *testing.T) {
 	w := newWorld(t)
-	holder := w.start("run", "k", "--ttl", "2s", "--", "sleep", "100")
+	holder := w.start("run", "k", "--ttl", "5s", "--", "sleep", "100")
 	db := w.open()
 	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
 	m := w.startOnTerminal("stint", "release", "k", "--token", "1", "--reason", "test")

@@ -252,7 +252,7 @@ func TestNoTwoCommandsOfOneNameAreEverAlive(t *testing.T) {
 	for i := range 3 {
 		all.Go(func() {
 			for n := range 5 {
-				p := w.start("run", "k", "-q", "--ttl", "2s", "--", "witness", "w", "40ms")
+				p := w.start("run", "k", "-q", "--", "witness", "w", "40ms")
 				if (n+i)%3 == 0 {
 					time.Sleep(30 * time.Millisecond) // hit it anywhere: waiting, starting, running
 					_ = p.Process.Signal(syscall.SIGTERM)
@@ -283,7 +283,7 @@ func TestStintOutlivesTheReaderOfItsMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := w.startTo(wr, "run", "k", "--ttl", "1s", "--", "sh", "-c", "exec witness w 2>/dev/null")
+	p := w.startTo(wr, "run", "k", "--ttl", "3s", "--", "sh", "-c", "exec witness w 2>/dev/null")
 	wr.Close()
 	w.started("w")
 	r.Close()
