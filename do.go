@@ -35,7 +35,7 @@ func (c *Client) Do(ctx context.Context, name string, f func(context.Context, *L
 
 // Do is the one-liner: it opens the authority that url names, runs f under the
 // lease, and closes everything again. The backend's package has to be imported.
-func Do(ctx context.Context, url, name string, f func(context.Context, *Lease) error) error {
+func Do(ctx context.Context, url, name string, f func(context.Context, *Lease) error) (err error) {
 	a, err := authority.Open(ctx, url)
 	if err != nil {
 		return err
@@ -45,5 +45,6 @@ func Do(ctx context.Context, url, name string, f func(context.Context, *Lease) e
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.Do(ctx, name, f), c.Close())
+	defer func() { err = errors.Join(err, c.Close()) }() // after a panic too
+	return c.Do(ctx, name, f)
 }
