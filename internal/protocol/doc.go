@@ -4,7 +4,13 @@
 // randomness, so the code that a simulator explores is the code that users run.
 //
 // Holder is one attempt to hold one name: it acquires, renews, stops and
-// releases, and settles every request whose answer was lost.
+// releases, and settles every request whose answer was lost. Observer does the
+// same at a register that can only compare and swap, Candidate stands in an
+// election, Sweeper gives back orphans, Successor takes over as a single writer,
+// and Lessor is the other side: what a lock service grants, and takes away.
+//
+// Rules names the safety rules that each of them keeps, so that a simulator can
+// leave one out and show what it is for.
 //
 // A driver performs the effects in the order given. It hands events over one at
 // a time, with a time read after the event was taken from its queue; events that

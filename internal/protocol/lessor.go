@@ -15,7 +15,7 @@ type LessorConfig struct {
 	Extra      time.Duration // added to every lease on promotion (etcd adds its election timeout)
 	Retry      time.Duration // an expiry that was not applied is proposed again after this; zero: 1 s
 	Checkpoint time.Duration // how often the leader writes down what is left of each lease; zero: never
-	Without    Rules         // full-length, renewal-clears-checkpoint, bump, floor, conditional-release
+	Without    Rules         // full-length, renewal-clears-checkpoint, bump, floor
 }
 
 // Lessor is the grantor's side of the lock service, on one node: keys that are

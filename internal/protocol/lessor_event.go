@@ -59,7 +59,7 @@ func (Confirmed) event() {}
 
 // Propose puts a command into the log of this very node, as the leader of its
 // Term; it is dropped where the node does not lead in that term (any more), and
-// never forwarded.
+// never forwarded. The log keeps the order of a node's proposals.
 type Propose struct{ Command Command }
 
 // Confirm asks a majority whether this node still leads (a read index).

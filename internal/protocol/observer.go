@@ -119,6 +119,9 @@ func (o *Observer) due() {
 	if o.phase == ended && o.now >= o.gone && !o.cfg.Without.Has(RuleConditional) {
 		o.quit()
 	}
+	if o.phase == clearing && o.busy == 0 && (len(o.writes) == 0 || o.now >= o.gone) {
+		o.quit() // what it claimed runs out by itself
+	}
 	if o.busy != 0 || !o.next.due(o.now) {
 		return
 	}

@@ -105,10 +105,6 @@ func (o *Observer) count(sent Instant) {
 // and given back.
 func (o *Observer) fail(e End) {
 	o.emit(Ended{e})
-	if o.busy == 0 && len(o.writes) == 0 {
-		o.quit()
-		return
-	}
 	o.phase = clearing
 	o.next.set(o.now)
 	o.gone = o.now.Add(o.cfg.Times.Length)

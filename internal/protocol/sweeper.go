@@ -21,12 +21,11 @@ type Sweeper struct {
 	n     int
 
 	// The sweep under way.
-	scan  int     // its number; 0: none
-	until Instant // the end of the request under way
-	looks map[string]int
+	scan  int            // its number; 0: none
+	until Instant        // the end of the request under way
+	looks map[string]int // looks without an answer: the row's place in rows
 	rows  []fence.Row
 	state []authority.State // of the rows
-	left  int               // looks without an answer
 	err   error
 
 	seen  map[string]sighting
@@ -50,6 +49,11 @@ func NewSweeper(cfg SweeperConfig) *Sweeper {
 // Step is told the time and an event, and returns what is to be done, in order.
 func (s *Sweeper) Step(now Instant, ev Event) []Effect {
 	s.now = now
+	// Before anything else: what the authority said long ago, to a sweeper that
+	// was paused since then, says nothing of now.
+	if s.scan != 0 && now >= s.until {
+		s.late()
+	}
 	switch ev := ev.(type) {
 	case Start:
 		if !s.next.on {
@@ -78,9 +82,6 @@ func (s *Sweeper) Step(now Instant, ev Event) []Effect {
 func (s *Sweeper) emit(e Effect) { s.out = append(s.out, e) }
 
 func (s *Sweeper) due() {
-	if s.scan != 0 && s.now >= s.until { // no answer in time
-		s.fail(errors.New("no answer in time"))
-	}
 	if s.scan == 0 && !s.over && s.next.due(s.now) {
 		s.n++
 		s.scan, s.until = s.n, s.now.Add(s.cfg.Timeout)
@@ -108,19 +109,24 @@ func (s *Sweeper) scanned(ev Scanned) {
 		return
 	}
 	if ev.Err != nil {
-		s.scan = 0 // the store's trouble says nothing of holders
+		s.finish()
 		return
 	}
-	s.rows, s.left, s.err = ev.Rows, len(ev.Rows), nil
+	s.rows, s.err = make([]fence.Row, 0, len(ev.Rows)), nil
 	s.state = make([]authority.State, len(ev.Rows))
 	s.looks = make(map[string]int, len(ev.Rows))
 	s.until = s.now.Add(s.cfg.Timeout)
-	for i, r := range ev.Rows {
-		s.looks[r.Name] = i
+	for _, r := range ev.Rows {
+		if _, twice := s.looks[r.Name]; twice || r.State != fence.Running {
+			continue
+		}
+		s.looks[r.Name] = len(s.rows)
+		s.rows = append(s.rows, r)
 		s.emit(Look{s.scan, r.Name, s.until})
 	}
-	if s.left == 0 {
-		s.decide()
+	if len(s.rows) == 0 {
+		s.finish() // asks nobody, so it says nothing of the authority either
+		clear(s.seen)
 	}
 }
 
@@ -134,7 +140,7 @@ func (s *Sweeper) inspected(ev Inspected) {
 	if ev.Err != nil {
 		s.err = ev.Err
 	}
-	if s.left--; s.left > 0 {
+	if len(s.looks) > 0 {
 		return
 	}
 	if s.err != nil {
@@ -142,6 +148,15 @@ func (s *Sweeper) inspected(ev Inspected) {
 		return
 	}
 	s.decide()
+}
+
+// late ends a sweep that had no answer in time.
+func (s *Sweeper) late() {
+	if s.rows == nil { // the store's trouble says nothing of holders
+		s.finish()
+		return
+	}
+	s.fail(fmt.Errorf("%d questions to the authority had no answer in time", len(s.looks)))
 }
 
 // fail ends a sweep in which the authority could not be asked. Nothing that was
@@ -168,15 +183,15 @@ func (s *Sweeper) decide() {
 	seen := make(map[string]sighting, len(s.seen))
 	var due []fence.Row
 	for i, r := range s.rows {
-		if !s.orphan(r, s.state[i]) {
+		if s.state[i].Held { // by its owner, or by somebody who is about to raise the fence
 			continue
 		}
-		first, ok := s.seen[r.Name]
+		first, ok := s.seen[r.Name] // of this very claim, else it begins again
 		if !ok || !sameClaim(first.row, r) {
 			first = sighting{r, s.now}
 		}
 		seen[r.Name] = first
-		old := ok && s.now.Sub(first.at) >= s.cfg.Again
+		old := s.now.Sub(first.at) >= s.cfg.Again
 		if old || s.cfg.Without.Has(RuleSecondSighting) {
 			due = append(due, r)
 		}
@@ -186,15 +201,9 @@ func (s *Sweeper) decide() {
 	s.sweep(due)
 }
 
-// orphan reports whether nobody holds the name. A holder whose token is not the
-// row's owner is about to raise the fence.
-func (s *Sweeper) orphan(r fence.Row, st authority.State) bool {
-	return r.State == fence.Running && !st.Held
-}
-
 // sameClaim reports whether two sightings are of one claim.
 func sameClaim(a, b fence.Row) bool {
-	return a.Owner == b.Owner && a.Nonce == b.Nonce && a.Fence == b.Fence && a.State == b.State
+	return a.Owner == b.Owner && a.Nonce == b.Nonce && a.Fence == b.Fence
 }
 
 // sweep gives orphans back, but not a storm of them: when thousands come at
