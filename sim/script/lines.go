@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stint-dev/stint/internal/protocol"
 )
 
 // part reads "lock KIND k=v…" or "store KIND k=v…".
@@ -80,8 +82,53 @@ func (s *Script) event(f []string) error {
 		return err
 	}
 	values, err := eventFields.read(f[4:])
-	s.Events = append(s.Events, Expect{N: n, At: at, Who: f[2], What: f[3], Fields: values})
+	e := Expect{N: n, At: at, Who: f[2], What: f[3], Fields: values}
+	if n := len(s.Variants); n > 0 {
+		s.Variants[n-1].Events = append(s.Variants[n-1].Events, e)
+		return err
+	}
+	s.Events = append(s.Events, e)
 	return err
+}
+
+func (s *Script) figure(f Figure) error {
+	if n := len(s.Variants); n > 0 {
+		s.Variants[n-1].Figures = append(s.Variants[n-1].Figures, f)
+		return nil
+	}
+	s.Figures = append(s.Figures, f)
+	return nil
+}
+
+// also begins a variant: "also without RULE… set NAME=VALUE…".
+func (s *Script) also(f []string) error {
+	var v Variant
+	mode := ""
+	for _, field := range f {
+		switch {
+		case field == "without" || field == "set":
+			mode = field
+		case mode == "without":
+			r, err := protocol.ParseRule(field)
+			if err != nil {
+				return err
+			}
+			v.Change.Without |= r
+		case mode == "set":
+			sets, err := ParseSets([]string{field})
+			if err != nil {
+				return err
+			}
+			v.Change.Set = append(v.Change.Set, sets...)
+		default:
+			return fmt.Errorf("a variant is written: also without RULE… set NAME=VALUE…")
+		}
+	}
+	if v.Change.Without == 0 && len(v.Change.Set) == 0 {
+		return fmt.Errorf("a variant changes something")
+	}
+	s.Variants = append(s.Variants, v)
+	return nil
 }
 
 // read reads k=v fields by their types.

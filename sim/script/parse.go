@@ -30,7 +30,7 @@ func Parse(name, text string, change Change) (*Script, error) {
 		return nil, fmt.Errorf("scenario %s: %d bytes; at most %d are read", name, len(text), maxText)
 	}
 	head, want, _ := strings.Cut(text, "---\n")
-	s := &Script{Name: name, Want: want, head: head, Changed: len(change.Set) > 0 || change.Without != 0}
+	s := &Script{Name: name, Want: want, text: text, head: head, Changed: len(change.Set) > 0 || change.Without != 0}
 	if err := s.split(head); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
 	}
@@ -48,6 +48,17 @@ func Parse(name, text string, change Change) (*Script, error) {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// Vary reads the scenario again, as one of its variants: the variant's events
+// and figures stand in place of its own.
+func (s *Script) Vary(v Variant) (*Script, error) {
+	changed, err := Parse(s.Name, s.text, v.Change)
+	if err != nil {
+		return nil, err
+	}
+	changed.Events, changed.Figures, changed.Variants, changed.Changed = v.Events, v.Figures, nil, false
+	return changed, nil
 }
 
 // split divides the text into comments and lines of fields.
@@ -131,10 +142,11 @@ func (s *Script) line(f []string) error {
 	case f[0] == "event" && len(f) > 4:
 		return s.event(f[1:])
 	case f[0] == "figure" && len(f) == 3:
-		s.Figures = append(s.Figures, Figure{f[1], f[2]})
-		return nil
+		return s.figure(Figure{f[1], f[2]})
+	case f[0] == "also" && len(f) > 2:
+		return s.also(f[1:])
 	}
-	return fmt.Errorf("not a line of a scenario; one begins with set, lock, store, who, link, without, at, event or figure")
+	return fmt.Errorf("not a line of a scenario; one begins with set, lock, store, who, link, without, at, event, figure or also")
 }
 
 // expand replaces $name. A minus before it stays: -$offset.

@@ -9,11 +9,15 @@
 //	set pause 15s
 //	lock raft nodes=3
 //	who A worker raise-after=500ms
-//	without fence
 //	at 0 A start
 //	at 4 A pause $pause
 //	event 12 19.05 A write-refused token=7 fence=12
 //	figure twice 0
+//	also without fence
+//	figure twice 5000
+//
+// Events and figures below an "also" line are those of the same scenario with
+// that change.
 //
 // Times are seconds ("4", "19.05") or carry a unit ("500ms"). A "$name" stands
 // for the value of a setting, which a caller may replace before the run.
@@ -43,10 +47,32 @@ type Script struct {
 	Steps    []Step   // in the order of time
 	Events   []Expect // lines that the log must have
 	Figures  []Figure // facts that must come out
-	Want     string   // the transcript in the file
-	Changed  bool     // a setting or a rule is not the file's own
+	Variants []Variant
+	Want     string // the transcript in the file
+	Changed  bool   // a setting or a rule is not the file's own
 
+	text string // the whole file, to read it again with a change
 	head string // what stands before the transcript, as it is
+}
+
+// Variant is the same scenario with something changed, for comparison: with a
+// rule left out, or with another setting. It has events and figures of its own.
+type Variant struct {
+	Change  Change
+	Events  []Expect
+	Figures []Figure
+}
+
+// String says what is changed: "without fence, offset=3s".
+func (v Variant) String() string {
+	var parts []string
+	for _, r := range v.Change.Without.Each() {
+		parts = append(parts, "without "+r.String())
+	}
+	for _, c := range v.Change.Set {
+		parts = append(parts, c.Name+"="+c.Text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Rules is the set of rules that are switched off.

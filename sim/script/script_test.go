@@ -27,6 +27,9 @@ at 16 B wall -$offset
 at 2 net split n1,A n2,n3
 event 12 19.05 A write-refused token=7 fence=12
 figure twice 0
+also without nonce set pause=20s
+event 0 24.05 A write-refused
+figure twice 5000
 ---
 transcript
 `
@@ -57,6 +60,8 @@ func TestAScenarioIsReadAsItIsWritten(t *testing.T) {
 		t.Errorf("steps %+v: in the order of time, with the settings' values", s.Steps)
 	case s.Events[0].N != 12, s.Events[0].At != 19050*time.Millisecond:
 		t.Errorf("events %+v", s.Events)
+	case len(s.Variants) != 1, s.Variants[0].String() != "without nonce, pause=20s", s.Variants[0].Figures[0].Text != "5000", s.Figures[0].Text != "0":
+		t.Errorf("variants %+v", s.Variants)
 	case s.Want != "transcript\n", s.File("x\n") != strings.Replace(story, "transcript\n", "x\n", 1):
 		t.Errorf("want %q", s.Want)
 	}
@@ -122,10 +127,13 @@ func TestNonsenseIsRefusedWithWhatIsAllowed(t *testing.T) {
 		"who 1C worker x":              "is not a name",
 		"at -1 A start":                "before time zero",
 		"at 1 Z start":                 "nobody is called Z",
-		"at 1 A dance":                 "there are beat, cancel",
+		"at 1 A dance":                 "there are cancel, check",
 		"at 1 A pause":                 "takes 1 arguments",
 		"at 1 A pause $colour":         "no setting",
 		"at 1 net split n1 n9":         "nobody is called",
+		"also beyond measure":          "a variant is written",
+		"also without set":             "changes something",
+		"also set colour=blue":         "no setting",
 		"without gravity":              "there is no rule",
 		"event x 1 A start":            "an event is written",
 		"event 1 1 A start token=x":    "not a whole number",

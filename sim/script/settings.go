@@ -26,6 +26,10 @@ func counted(name string, from, to int, means string) Setting {
 	return Setting{name, fmt.Sprintf("%d to %d", from, to), means, isInt(from, to)}
 }
 
+func worded(name, means string, words ...string) Setting {
+	return Setting{name, strings.Join(words, " or "), means, isWord(words...)}
+}
+
 // Settings lists the settings, with what is allowed.
 func Settings() []Setting {
 	return []Setting{
@@ -50,6 +54,10 @@ func Settings() []Setting {
 		counted("candidates", 1, 10_000, "who wait"),
 		counted("chunks", 1, 10_000, "of the job"),
 		counted("rows", 1, 1_000_000, "of a chunk"),
+		worded("lock", "the lock service, or none", "raft", "none"),
+		worded("unique", "the invoice table has a unique key", "yes", "no"),
+		worded("second", "the order in which the second one takes its leases", "x-y", "y-x"),
+		timed("checkpoints", 0, time.Hour, "how often the lock service writes down what is left of its leases; 0: never"),
 	}
 }
 

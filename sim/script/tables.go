@@ -56,18 +56,23 @@ var (
 	yesNo    = isWord("yes", "no")
 )
 
+var raftParams = params{
+	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": anyTime, "fsync": isTime(0, time.Second), "elections": yesNo,
+}
+
 // lockKinds are the lock services.
 var lockKinds = map[string]params{
-	"none":    {},
-	"raft":    {"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": yesNo, "lead": isInt(1, 7), "fsync": isTime(0, time.Second), "elections": yesNo},
-	"item":    {},                                 // a DynamoDB-like item
-	"cache":   {"lag": anyTime},                   // asynchronous primary and replica
-	"redlock": {"nodes": isInt(1, 7)},             // independent masters
-	"region":  {"wait": anyTime, "flip": anyTime}, // a flag that names the writing Region
+	"raft":    raftParams,
+	"solo":    {},
+	"none":    raftParams,             // everybody is let in; a variant's, so it takes what stands there
+	"item":    {},                     // one item of a table
+	"cache":   {"lag": anyTime},       // asynchronous primary and replica
+	"redlock": {"nodes": isInt(3, 7)}, // independent masters
+	"flag":    {},                     // which Region writes
 }
 
 // lockNodes is how many machines n1, n2, … a lock service has by default.
-var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
+var lockNodes = map[string]int{"raft": 3, "solo": 1, "cache": 2, "redlock": 5}
 
 // storeKinds are the resources.
 var storeKinds = map[string]params{
@@ -85,7 +90,7 @@ func machineParams(own params) params {
 var workerParams = machineParams(params{
 	"job": isWord(), "raise-after": anyTime, "first": anyTime, "build": anyTime, "send": anyTime, "pace": anyTime,
 	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": anyTime, "beat": isWord("app", "sidecar"),
-	"order": isWord(), "ttl": anyTime, "reads": yesNo, "mark-after": anyTime, "settle": anyTime,
+	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "again": anyTime, "beat-within": anyTime,
 })
 
 // actorKinds are those who take part.
@@ -96,6 +101,8 @@ var actorKinds = map[string]params{
 	"sweeper":   machineParams(params{"every": anyTime, "again": anyTime, "brake": isInt(0, 1_000_000)}),
 	"writer":    machineParams(params{"refresh": anyTime, "write": anyTime, "wait": anyTime}),
 	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
+	"taker":     machineParams(params{"order": isWord(), "work": anyTime}),
+	"crowd":     machineParams(params{"count": isInt(1, 10_000), "kind": isWord("holders", "candidates")}),
 }
 
 var linkParams = params{
@@ -145,12 +152,14 @@ var machineVerbs = map[string]argTypes{
 
 // actorVerbs are what can be asked of an actor.
 var actorVerbs = map[string]map[string]argTypes{
-	"worker":    {"start": {}, "cancel": {}, "release": {}, "check": {}, "beat": {}, "lose-answer": {arg(isWord("acquire", "renew", "release", "raise", "write", "finish"))}},
-	"observer":  {"start": {}, "release": {}, "check": {}},
-	"candidate": {"start": {}, "resign": {}, "check": {}},
+	"worker":    {"start": {}, "cancel": {}, "check": {}, "freeze": {arg(anyTime)}, "lose-answer": {arg(isWord("acquire", "renew", "release", "raise", "write", "finish"))}},
+	"observer":  {"start": {}, "release": {}, "check": {}, "lose-answer": {arg(isWord("swap"))}},
+	"candidate": {"start": {}, "resign": {}, "pass": {machines()}},
 	"sweeper":   {"start": {}},
 	"writer":    {"start": {}, "promote": {}, "check": {}},
 	"client":    {"start": {}, "release": {}},
+	"taker":     {"start": {}},
+	"crowd":     {"start": {}},
 }
 
 // verbsOf are what can be done to things that are not one machine.

@@ -5,6 +5,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,14 @@ type Off struct {
 	Sequence   bool // transactions are not counted: a repeated one is carried out again
 	Marker     bool // the raise leaves the claim to a later write
 	ExactOwner bool // a row is given back whoever owns it by now
+
+	// Unique is no rule of stint's but the database's own: a chunk's invoices
+	// have a unique key, and nobody writes them a second time.
+	Unique bool
 }
+
+// ErrUnique is the database's own refusal.
+var ErrUnique = errors.New("duplicate key")
 
 // Job is a row of the table: the fence and the claim, and the work that was
 // written through them.
@@ -159,6 +167,9 @@ func (t *Table) Write(name string, w Write) (Job, error) {
 			return j.clone(), fmt.Errorf("fence %q: %w", name, fence.ErrCommitted)
 		}
 		return j.clone(), fmt.Errorf("fence %q: %w: the row counts %d transactions, this claim %d", name, fence.ErrSequence, j.Seq, w.Seq)
+	}
+	if t.off.Unique && j.Chunks[w.Chunk-1] > 0 {
+		return j.clone(), fmt.Errorf("chunk %d: %w", w.Chunk, ErrUnique)
 	}
 	j.Chunks[w.Chunk-1]++
 	j.Seq++
