@@ -155,7 +155,7 @@ func (g *guard) tell(st stint.Status) {
 	g.told.Store(true)
 	g.alarm.Set(g.killAt)
 	g.child.Terminate()
-	g.s.out.Line("the lease on %s was not renewed: the command is told to stop (TERM), and killed in %v",
+	g.s.out.Soon("the lease on %s was not renewed: the command is told to stop (TERM), and killed in %v",
 		report.Name(g.s.name), report.Short(st.Left-g.schedule.Lead))
 }
 
@@ -172,7 +172,7 @@ func (g *guard) kill() {
 	g.killed = true
 	g.later = time.After(2 * time.Second)
 	g.child.Kill()
-	g.s.out.Line("the lease on %s is over: the command is killed", report.Name(g.s.name))
+	g.s.out.Soon("the lease on %s is over: the command is killed", report.Name(g.s.name))
 }
 
 func unrenewed(st stint.Status) error {
@@ -216,10 +216,10 @@ func (g *guard) notice() {
 	}
 	list := strings.Join(names, ", ")
 	if g.killed {
-		g.s.out.Line("%d could not be killed yet: %s; they wait for a disk or a network that does not answer, or belong to another user. "+
+		g.s.out.Soon("%d could not be killed yet: %s; they wait for a disk or a network that does not answer, or belong to another user. "+
 			"The lease is over: only a fence stops what they still write", len(left), list)
 		return
 	}
-	g.s.out.Line("the command ended with exit code %d, but left %d running: %s; the lease is kept until they are gone",
+	g.s.out.Soon("the command ended with exit code %d, but left %d running: %s; the lease is kept until they are gone",
 		g.code, len(left), list)
 }

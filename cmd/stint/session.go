@@ -91,7 +91,7 @@ func (s *session) retrying() func(error) {
 	return func(err error) {
 		if now := time.Now(); now.Sub(last) >= plainEvery {
 			last = now
-			s.out.Line("no answer from the authority, trying again: %v", err)
+			s.out.Soon("no answer from the authority, trying again: %v", err)
 		}
 	}
 }

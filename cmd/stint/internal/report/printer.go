@@ -3,10 +3,10 @@ package report
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -18,15 +18,21 @@ import (
 type Printer struct {
 	Quiet bool // only errors
 
-	mu    sync.Mutex
-	w     io.Writer
+	out   stream
 	width func() int // nil where no line can be redrawn
-	live  bool       // a live line stands unfinished
+
+	mu   sync.Mutex
+	live bool // a live line stands unfinished
 }
+
+// linePatience is how long a line waits until its reader has taken it. A reader
+// that stalls (a pager, a terminal that was stopped with Ctrl-S) must not hold up
+// whoever guards a command.
+const linePatience = 100 * time.Millisecond
 
 // NewPrinter writes to f, with a live line if that is a terminal.
 func NewPrinter(f *os.File) *Printer {
-	p := &Printer{w: f}
+	p := &Printer{out: stream{w: f, patience: linePatience}}
 	if fd := int(f.Fd()); term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
 		p.width = func() int {
 			w, _, err := term.GetSize(fd)
@@ -42,10 +48,18 @@ func NewPrinter(f *os.File) *Printer {
 // Interactive tells whether there is a live line.
 func (p *Printer) Interactive() bool { return p.width != nil }
 
-// Line writes one line, unless Quiet.
+// Line writes one line, unless Quiet. It returns when the line is written, or
+// soon, if its reader stalls.
 func (p *Printer) Line(format string, a ...any) {
 	if !p.Quiet {
-		p.write(fmt.Sprintf(format, a...))
+		p.out.wait(p.line(fmt.Sprintf(format, a...)))
+	}
+}
+
+// Soon is Line for those who must not wait at all.
+func (p *Printer) Soon(format string, a ...any) {
+	if !p.Quiet {
+		p.line(fmt.Sprintf(format, a...))
 	}
 }
 
@@ -54,51 +68,58 @@ func (p *Printer) Live(format string, a ...any) {
 	if p.width == nil || p.Quiet {
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	text := cut("stint: "+Clean(fmt.Sprintf(format, a...)), p.width()-1)
-	fmt.Fprint(p.w, "\r", text, clearRight)
+	p.mu.Lock()
 	p.live = true
+	written := p.out.send("\r" + text + clearRight)
+	p.mu.Unlock()
+	p.out.wait(written)
 }
 
 // Done takes the live line away.
 func (p *Printer) Done() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.wipe()
+	written := p.out.send(p.wipe())
+	p.mu.Unlock()
+	p.out.wait(written)
 }
 
-// Error writes err: what happened, what it means for the data, what to do.
+// Error writes err: what happened, what it means for the data, what to do. It
+// comes at the end, and returns only when it is written.
 func (p *Printer) Error(err error) {
 	lines := []string{strings.TrimPrefix(err.Error(), "stint: ")} // the mark comes anyway
 	if pr, ok := errors.AsType[*Problem](err); ok {
 		lines = append(lines, pr.Data, pr.Do)
 	}
+	<-p.out.send("") // what is pending first: it might leave no room
 	for _, l := range lines {
 		if l != "" {
-			p.write(l)
+			<-p.line(l)
 		}
 	}
 }
 
 const clearRight = "\x1b[K"
 
-func (p *Printer) write(text string) {
+// line sends a text of one or more lines.
+func (p *Printer) line(text string) (written <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.wipe()
 	var b strings.Builder
+	b.WriteString(p.wipe())
 	for line := range strings.Lines(text) {
 		b.WriteString("stint: " + Clean(strings.TrimRight(line, "\n")) + "\n")
 	}
-	_, _ = io.WriteString(p.w, b.String()) // one write, so that lines of several processes do not mix
+	return p.out.send(b.String()) // as one, so that lines of several processes do not mix
 }
 
-func (p *Printer) wipe() {
-	if p.live {
-		fmt.Fprint(p.w, "\r", clearRight)
-		p.live = false
+// wipe is what takes the live line away. Called with mu held.
+func (p *Printer) wipe() string {
+	if !p.live {
+		return ""
 	}
+	p.live = false
+	return "\r" + clearRight
 }
 
 // Clean takes out what could move the cursor or hide text: a holder's name

@@ -12,7 +12,7 @@ import (
 )
 
 func terminal(w *bytes.Buffer, width int) *Printer {
-	return &Printer{w: w, width: func() int { return width }}
+	return &Printer{out: stream{w: w}, width: func() int { return width }}
 }
 
 func TestALineTakesTheLiveLineAway(t *testing.T) {
@@ -28,7 +28,7 @@ func TestALineTakesTheLiveLineAway(t *testing.T) {
 
 func TestAPipeGetsNoLiveLine(t *testing.T) {
 	var b bytes.Buffer
-	p := &Printer{w: &b}
+	p := &Printer{out: stream{w: &b}}
 	p.Live("waiting")
 	p.Done()
 	if b.Len() != 0 {
@@ -38,7 +38,7 @@ func TestAPipeGetsNoLiveLine(t *testing.T) {
 
 func TestQuietStillTellsErrors(t *testing.T) {
 	var b bytes.Buffer
-	p := &Printer{w: &b, Quiet: true}
+	p := &Printer{out: stream{w: &b}, Quiet: true}
 	p.Line("hello")
 	p.Error(&Problem{What: "it broke", Err: errors.New("cause"), Data: "nothing was lost", Do: "try again"})
 	if want := "stint: it broke: cause\nstint: nothing was lost\nstint: try again\n"; b.String() != want {
