@@ -122,23 +122,25 @@ func (a *Alarm) place() {
 	}
 	w := a.c.m.w
 	a.timer.f = a.fire
-	w.push(a.trueTime(w.now), a.order, &a.timer)
+	w.push(a.c.When(a.at), a.order, &a.timer)
 }
 
-func (a *Alarm) trueTime(now time.Duration) time.Duration {
-	left := a.at.Sub(a.c.at(now))
-	if left <= 0 {
+// When is the first true time, from now on, at which the clock shows a reading,
+// if nobody changes it until then.
+func (c *Clock) When(at authority.Instant) time.Duration {
+	now := c.m.w.now
+	left := at.Sub(c.at(now))
+	if left <= 0 || c.frozen {
 		return now
 	}
-	// left = d + d*ppm/1e6; start below the answer and go up to it.
-	d := left - scale(left, a.c.ppm)
-	if a.c.ppm != 0 {
-		d = time.Duration(float64(left) / (1 + float64(a.c.ppm)/1e6))
+	d := left
+	if c.ppm != 0 { // near the answer; the loops make it exact on every processor
+		d = time.Duration(float64(left) / (1 + float64(c.ppm)/1e6))
 	}
-	for a.c.at(now+d) >= a.at {
+	for c.at(now+d) >= at {
 		d--
 	}
-	for a.c.at(now+d) < a.at {
+	for c.at(now+d) < at {
 		d++
 	}
 	return now + d

@@ -45,7 +45,6 @@ func (w *World) Machine(name string) *Machine {
 	m.Wall = &Clock{m: m, from: w.now, base: instant(w.now)}
 	m.Disk = newDisk(m)
 	w.machines = append(w.machines, m)
-	w.Net.grow()
 	return m
 }
 

@@ -42,19 +42,22 @@ type link struct {
 
 func newNet(w *World) *Net { return &Net{w: w} }
 
-// grow makes the links that a new machine needs.
-func (n *Net) grow() {
-	all := n.w.machines
-	n.links = append(n.links, nil)
-	for i, row := range n.links {
-		for j := len(row); j < len(all); j++ {
-			row = append(row, &link{rng: n.w.Rand("net " + all[i].Name + " to " + all[j].Name)})
-		}
-		n.links[i] = row
+// link makes the links as they are used: a thousand machines that talk to three
+// need no million.
+func (n *Net) link(from, to *Machine) *link {
+	for len(n.links) <= from.index {
+		n.links = append(n.links, nil)
 	}
+	row := n.links[from.index]
+	for len(row) <= to.index {
+		row = append(row, nil)
+	}
+	n.links[from.index] = row
+	if row[to.index] == nil {
+		row[to.index] = &link{rng: n.w.Rand("net " + from.Name + " to " + to.Name)}
+	}
+	return row[to.index]
 }
-
-func (n *Net) link(from, to *Machine) *link { return n.links[from.index][to.index] }
 
 // Link returns the settings from one machine to another, to be changed. The
 // first call makes them a copy of Default.
@@ -86,7 +89,9 @@ func (n *Net) Heal() {
 	n.Default.Cut = false
 	for _, row := range n.links {
 		for _, l := range row {
-			l.own = nil
+			if l != nil {
+				l.own = nil
+			}
 		}
 	}
 }
