@@ -193,6 +193,9 @@ func (g *guard) pass(sig syscall.Signal) {
 		g.asked = sig
 	}
 	g.child.Signal(sig)
+	if sig == syscall.SIGTERM { // a stopped process acts on nothing, and its lease is still held
+		g.child.Signal(syscall.SIGCONT)
+	}
 }
 
 // ended: the command itself is gone. What it left outside of its group is told

@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 		"argv":         argv,
 		"onterm":       onTerm,
 		"inforeground": inForeground,
+		"awaitfile":    awaitFile,
 	})
 }
 

@@ -23,6 +23,18 @@ func inForeground() {
 	fmt.Printf("read %q\n", line)
 }
 
+// awaitFile FILE ends when FILE is there. A shell's loop will not do where ^Z is
+// typed: between vfork and exec a shell cannot be stopped, but its child can.
+func awaitFile() {
+	fmt.Println("begun")
+	for {
+		if _, err := os.Stat(os.Args[1]); err == nil {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
 // terminal is a process on a terminal of its own.
 type terminal struct {
 	*process
@@ -187,7 +199,7 @@ func TestStopWithoutAShellDoesNothing(t *testing.T) {
 // whoever has it by then.
 func TestAJobInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
 	w := newWorld(t)
-	m := w.startOnTerminal("sh", "-c", `set -m; stint run k -- sh -c 'echo begun; until [ -e done ]; do sleep 0.02; done'; bg >/dev/null; inforeground; echo "end $?"`)
+	m := w.startOnTerminal("sh", "-c", `set -m; stint run k -- awaitfile done; bg >/dev/null; inforeground; echo "end $?"`)
 	m.shows("begun")
 	m.types("\x1a")
 	m.shows("foreground true")

@@ -85,6 +85,15 @@ func TestOtherSignalsArePassedOn(t *testing.T) {
 	a.expect(5)
 }
 
+// Whoever ends stint cannot know that its command is stopped.
+func TestTermEndsAStoppedCommand(t *testing.T) {
+	w := newWorld(t)
+	a := w.start("run", "k", "--", "sh", "-c", `kill -STOP $$; exit 9`)
+	eventually(t, "stint says that it was stopped", func() bool { return strings.Contains(a.out.String(), "the command was stopped") })
+	a.signal(syscall.SIGTERM)
+	a.expect(143)
+}
+
 // nohup stint run: what is told to ignore HUP goes on ignoring it.
 func TestAnIgnoredHangUpStaysIgnored(t *testing.T) {
 	w := newWorld(t)
