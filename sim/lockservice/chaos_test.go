@@ -1,0 +1,226 @@
+package lockservice
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/sim/world"
+)
+
+// chaos is a random world around a lock service: clients that acquire, renew,
+// release and look, and a hand that crashes, pauses, cuts and slows.
+type chaos struct {
+	w       *world.World
+	s       *Service
+	rng     *rand.Rand
+	clients []*world.Machine
+	held    map[string]fence.Grant // looked up only: the last grant that a client of a name was told of
+	high    map[string]fence.Token
+	nonce   int
+	grants  int
+	renews  int
+	broken  []string
+	sum     [32]byte
+	buf     []byte
+}
+
+func newChaos(seed uint64, hash bool) *chaos {
+	w := world.New(seed)
+	w.Net.Default = world.Link{Delay: 200 * time.Microsecond, Jitter: 4 * time.Millisecond, Loss: 2000, Twice: 1000, Reorder: 20_000}
+	c := &chaos{w: w, rng: w.Rand("chaos"), held: map[string]fence.Grant{}, high: map[string]fence.Token{}}
+	w.Log.Watch(c.see)
+	if hash {
+		w.Log.Detail = true
+		w.Log.Watch(func(e world.Event) {
+			c.buf = e.AppendJSON(append(c.buf[:0], c.sum[:]...))
+			c.sum = sha256.Sum256(c.buf)
+		})
+	}
+	nodes := 3 + 2*c.rng.IntN(2)
+	c.s = New(w, Config{Nodes: nodes, Lessor: protocol.LessorConfig{Checkpoint: time.Duration(c.rng.IntN(2)) * 5 * time.Second}})
+	for i, m := range c.s.Machines() {
+		m.Disk.Cost, m.Disk.Jitter, m.Disk.Torn = time.Millisecond, 2*time.Millisecond, i%2 == 0
+		m.Mono.SetRate(int64(c.rng.IntN(2001) - 1000))
+	}
+	for i := range 4 {
+		c.clients = append(c.clients, w.Machine(fmt.Sprintf("c%d", i)))
+	}
+	w.After(0, world.OrderFault, c.client)
+	w.After(3*time.Second, world.OrderFault, c.fault)
+	return c
+}
+
+// see checks that tokens of all names grow, in the order in which they are
+// created.
+func (c *chaos) see(e world.Event) {
+	if e.What != "key-created" {
+		return
+	}
+	c.grants++
+	if t := fence.Token(e.Token); t <= c.high[e.Name] {
+		c.broken = append(c.broken, fmt.Sprintf("%s: token %d after %d", e.Name, t, c.high[e.Name]))
+	} else {
+		c.high[e.Name] = t
+	}
+}
+
+func (c *chaos) client() {
+	c.w.After(time.Duration(c.rng.ExpFloat64()*2e8), world.OrderFault, c.client)
+	m := c.clients[c.rng.IntN(len(c.clients))]
+	name := fmt.Sprintf("job%d", c.rng.IntN(4))
+	g, ok := c.held[name]
+	op := c.rng.IntN(10)
+	switch {
+	case !ok || op == 0:
+		c.nonce++
+		a := protocol.Ask{Op: protocol.OpAcquire, Name: name, Nonce: fmt.Sprintf("n%d", c.nonce), Length: time.Duration(2+c.rng.IntN(8)) * time.Second}
+		c.s.Do(m, a, func(r protocol.Reply) {
+			if r.Err == nil {
+				c.held[name] = r.Grant.Grant
+			}
+		})
+	case op == 1:
+		c.s.Do(m, protocol.Ask{Op: protocol.OpRelease, Name: name, Grant: g}, func(protocol.Reply) { delete(c.held, name) })
+	case op == 2:
+		c.s.Do(m, protocol.Ask{Op: protocol.OpInspect, Name: name}, func(protocol.Reply) {})
+	default:
+		c.s.Do(m, protocol.Ask{Op: protocol.OpRenew, Name: name, Grant: g}, func(r protocol.Reply) {
+			c.renews++
+			if r.Err != nil {
+				delete(c.held, name)
+			}
+		})
+	}
+}
+
+func (c *chaos) fault() {
+	c.w.After(time.Duration(5e8+c.rng.Int64N(3e9)), world.OrderFault, c.fault)
+	ms := c.s.Machines()
+	m := ms[c.rng.IntN(len(ms))]
+	switch c.rng.IntN(8) {
+	case 0:
+		for _, o := range ms {
+			if o != m {
+				c.w.Net.Cut(m, o)
+			}
+		}
+	case 1:
+		k := 1 + c.rng.IntN(len(ms)-1)
+		c.w.Net.Split(ms[:k], ms[k:])
+	case 2, 3:
+		c.w.Net.Heal()
+		for _, o := range ms {
+			o.Disk.Cost = time.Millisecond
+		}
+	case 4:
+		m.Disk.Cost = 50 * time.Millisecond
+	case 5:
+		m.Pause(time.Duration(c.rng.Int64N(5e9)) + 1)
+	default:
+		m.Crash()
+		c.w.After(time.Duration(5e8+c.rng.Int64N(3e9)), world.OrderFault, m.Restart)
+	}
+}
+
+func runChaos(seed uint64, d time.Duration, hash bool) *chaos {
+	c := newChaos(seed, hash)
+	c.w.Run(d)
+	c.broken = append(c.broken, c.s.Violations...)
+	return c
+}
+
+// TestTheSameSeedGivesTheSameBytes runs 200 seeds twice: one after the other on
+// one processor, and many at once on several. Neither the scheduler nor raft's
+// own randomness, one source for all of them, reaches the log.
+func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
+	const seeds, length = 200, 20 * time.Second
+	alone := make([]*chaos, seeds)
+	func() {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		for i := range alone {
+			alone[i] = runChaos(uint64(i), length, true)
+		}
+	}()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	beside := make([]*chaos, seeds)
+	var wg sync.WaitGroup
+	for k := range 2 {
+		wg.Go(func() {
+			for i := k; i < seeds; i += 2 {
+				beside[i] = runChaos(uint64(i), length, true)
+			}
+		})
+	}
+	wg.Wait()
+
+	sums := map[[32]byte]bool{}
+	grants, elections := 0, uint64(0)
+	for i, a := range alone {
+		b := beside[i]
+		if a.sum != b.sum || a.w.Steps() != b.w.Steps() {
+			t.Errorf("seed %d: %x after %d steps, then %x after %d", i, a.sum[:6], a.w.Steps(), b.sum[:6], b.w.Steps())
+		}
+		for _, v := range a.broken {
+			t.Errorf("seed %d: %s", i, v)
+		}
+		sums[a.sum] = true
+		grants += a.grants
+		elections += a.s.Elections
+	}
+	t.Logf("%d seeds: %d grants, %d elections", seeds, grants, elections)
+	if len(sums) != seeds || grants < 10*seeds || elections < 2*seeds {
+		t.Errorf("%d seeds gave %d different logs with %d grants and %d elections: too little happens", seeds, len(sums), grants, elections)
+	}
+}
+
+// TestALongRunDoesNotGrow: an explorer that runs overnight must not fill the
+// memory of its machine.
+func TestALongRunDoesNotGrow(t *testing.T) {
+	c := newChaos(1, false)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	c.w.Run(10 * time.Minute)
+	early := heap()
+	pending := c.w.Pending()
+	c.w.Run(60 * time.Minute)
+	late := heap()
+	t.Logf("after 10 minutes %d kB, after an hour %d kB; %d and %d timers; %d grants, %d snapshots, %d elections",
+		early/1024, late/1024, pending, c.w.Pending(), c.grants, c.s.Snapshots, c.s.Elections)
+	if late > early+512*1024 {
+		t.Errorf("the heap grew from %d to %d bytes", early, late)
+	}
+	if c.s.Snapshots == 0 || len(c.broken)+len(c.s.Violations) > 0 {
+		t.Errorf("%d snapshots; %q %q", c.s.Snapshots, c.broken, c.s.Violations)
+	}
+	for _, n := range c.s.Nodes() {
+		first, _ := n.disk.FirstIndex()
+		last, _ := n.disk.LastIndex()
+		if last-first > 2*256+keep {
+			t.Errorf("%s keeps %d entries", n.Machine.Name, last-first)
+		}
+	}
+	runtime.KeepAlive(c)
+}
+
+// BenchmarkSimulatedSeconds tells how many simulated seconds of three nodes, four
+// clients and all faults one processor does in a second.
+func BenchmarkSimulatedSeconds(b *testing.B) {
+	c := newChaos(1, false)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.w.Run(c.w.Now() + time.Second)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sim-s/s")
+	b.ReportMetric(float64(c.w.Steps())/b.Elapsed().Seconds(), "steps/s")
+}
