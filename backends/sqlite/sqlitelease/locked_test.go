@@ -72,7 +72,7 @@ func TestAProcessStoppedInsideItsTransactionIsNamed(t *testing.T) {
 	p := start(t, "transaction", path, "x", "w")
 	p.says("inside")
 	p.signal(syscall.SIGSTOP)
-	for range 2 {
+	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		_, err := a.Renew(ctx, g)
 		cancel()

@@ -1,6 +1,7 @@
 package sqlitelease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,10 @@ type job struct {
 	// then runs after the commit, before the caller is told.
 	then func()
 
-	state atomic.Int32
-	done  chan struct{}
-	err   error
+	state   atomic.Int32
+	blocked atomic.Int64 // since when the write lock was waited for, for this job too
+	done    chan struct{}
+	err     error
 }
 
 const (
@@ -95,7 +97,7 @@ func (a *Authority) submit(ctx context.Context, j *job) error {
 	select {
 	case a.writer.jobs <- j:
 	case <-ctx.Done():
-		return a.notReached(ctx)
+		return a.notReached(ctx, j)
 	case <-a.writer.ended:
 		return fmt.Errorf("sqlitelease: %w", authority.ErrClosed)
 	}
@@ -106,15 +108,17 @@ func (a *Authority) submit(ctx context.Context, j *job) error {
 		return fmt.Errorf("sqlitelease: %w", authority.ErrClosed)
 	case <-ctx.Done():
 		if j.state.CompareAndSwap(queued, abandoned) {
-			return a.notReached(ctx)
+			return a.notReached(ctx, j)
 		}
 		return fmt.Errorf("sqlitelease: %s: the request may or may not have been carried out: %w", a.path, ctx.Err())
 	}
 }
 
 // notReached names the known exception: somebody else stands in the way.
-func (a *Authority) notReached(ctx context.Context) error {
-	since := a.writer.blocked.Load()
+func (a *Authority) notReached(ctx context.Context, j *job) error {
+	// The job's own word first: when it gives up, the writer may have stopped
+	// trying before this is read.
+	since := cmp.Or(j.blocked.Load(), a.writer.blocked.Load())
 	if since == 0 {
 		return fmt.Errorf("sqlitelease: %s: nothing was done: %w", a.path, ctx.Err())
 	}
@@ -143,12 +147,12 @@ func (a *Authority) transact(jobs []*job) (taken []*job, err error) {
 		if w.blocked.Load() == 0 {
 			w.blocked.Store(time.Now().UnixNano())
 		}
+		some := false
 		for _, j := range jobs {
-			if j.state.Load() == queued && j.ctx.Err() == nil {
-				return true
-			}
+			j.blocked.Store(w.blocked.Load())
+			some = some || j.state.Load() == queued && j.ctx.Err() == nil
 		}
-		return false
+		return some
 	}
 	err = c.begin(wanted)
 	defer w.blocked.Store(0)
