@@ -185,7 +185,9 @@ func (w *Worker) letGo(why string) {
 	}
 	w.gone = true
 	w.stage.log(w.m, world.Event{What: "lets-go", Name: w.cfg.Job, Token: uint64(w.grant.Token), Why: why})
-	w.holder.Cancel(errors.New(why))
+	if !w.done {
+		w.holder.Cancel(errors.New(why))
+	}
 	w.holder.Release()
 }
 

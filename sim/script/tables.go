@@ -63,7 +63,6 @@ var raftParams = params{
 // lockKinds are the lock services.
 var lockKinds = map[string]params{
 	"raft":    raftParams,
-	"solo":    {},
 	"none":    raftParams,             // everybody is let in; a variant's, so it takes what stands there
 	"item":    {},                     // one item of a table
 	"cache":   {"lag": anyTime},       // asynchronous primary and replica
@@ -72,7 +71,7 @@ var lockKinds = map[string]params{
 }
 
 // lockNodes is how many machines n1, n2, … a lock service has by default.
-var lockNodes = map[string]int{"raft": 3, "solo": 1, "cache": 2, "redlock": 5}
+var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
 
 // storeKinds are the resources.
 var storeKinds = map[string]params{

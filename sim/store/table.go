@@ -162,7 +162,7 @@ func (t *Table) Write(name string, w Write) (Job, error) {
 	if w.Chunk < 1 || w.Chunk > len(j.Chunks) {
 		return j.clone(), fmt.Errorf("store: there is no chunk %d in %d", w.Chunk, len(j.Chunks))
 	}
-	if !t.off.Sequence && w.Seq != j.Seq {
+	if !t.off.Sequence && !t.off.Fence && w.Seq != j.Seq {
 		if j.Last == w.Mark {
 			return j.clone(), fmt.Errorf("fence %q: %w", name, fence.ErrCommitted)
 		}

@@ -1,0 +1,113 @@
+package play
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/stint-dev/stint/sim/world"
+)
+
+// Fact is one thing that was counted or measured.
+type Fact struct {
+	Name  string
+	Text  string
+	Means string
+}
+
+// Facts are in a fixed order.
+type Facts []Fact
+
+// Get is the text of a fact, or "" where there is none.
+func (f Facts) Get(name string) string {
+	for _, fact := range f {
+		if fact.Name == name {
+			return fact.Text
+		}
+	}
+	return ""
+}
+
+// Int is a fact as a number.
+func (f Facts) Int(name string) int {
+	n, _ := strconv.Atoi(f.Get(name))
+	return n
+}
+
+func (f *Facts) add(name, text, means string) { *f = append(*f, Fact{name, text, means}) }
+
+func (f *Facts) count(name string, n int, means string) { f.add(name, strconv.Itoa(n), means) }
+
+func (f *Facts) time(name string, d time.Duration, means string) {
+	f.add(name, world.Seconds(d), means)
+}
+
+// facts looks at the log and at what is left in the world.
+func (st *stage) facts(events []world.Event) Facts {
+	var f Facts
+	st.storeFacts(&f)
+	refused, wakes, requeued, swept := 0, 0, 0, 0
+	for _, e := range events {
+		switch {
+		case e.Mark == "refused":
+			refused++
+		case e.Mark == "swept":
+			swept++
+		}
+		switch e.What {
+		case "wakes-up":
+			wakes++
+		case "requeued":
+			requeued++
+		}
+	}
+	f.count("refused", refused, "requests that a store refused")
+	if st.sweepers != nil {
+		f.count("requeued", requeued, "claims that a sweeper gave back")
+		f.count("swept-held", swept, "of those were held")
+	}
+	b := beliefs(events)
+	if len(b) > 0 {
+		overlap, gap, ok := b.overlap()
+		f.time("overlap", overlap, "seconds in which two believed that they hold the same lease")
+		if ok {
+			f.time("gap", gap, "seconds at the least from one holder's right to the next one's")
+		}
+		f.count("grants", len(b), "grants")
+		f.add("tokens", b.order(), "whether the tokens of each name grew")
+	}
+	st.crowdFacts(&f)
+	return f
+}
+
+func (st *stage) storeFacts(f *Facts) {
+	if st.bucket != nil {
+		m, etag, err := st.bucket.Objects().Manifest()
+		if err != nil {
+			return
+		}
+		f.count("named", len(m.Keys), "chunks that the manifest names")
+		f.count("stray", len(st.bucket.Objects().Keys())-1-len(m.Keys), "objects that it does not name")
+		f.add("etag", etag, "of the manifest")
+	}
+	if st.table == nil {
+		return
+	}
+	charged, twice, missing, done, jobs := 0, 0, 0, 0, 0
+	for _, j := range st.table.Jobs() {
+		if !st.jobs[j.Name] {
+			continue
+		}
+		jobs++
+		charged += j.Charged() * st.rows
+		twice += j.Twice() * st.rows
+		missing += (len(j.Chunks) - j.Charged()) * st.rows
+		if j.State == "DONE" {
+			done++
+		}
+	}
+	f.count("charged", charged, "invoices charged")
+	f.count("twice", twice, "charges of an invoice that was charged before")
+	f.count("missing", missing, "invoices not charged")
+	f.add("done", fmt.Sprintf("%d/%d", done, len(st.jobs)), "jobs that are DONE")
+}

@@ -1,0 +1,185 @@
+package render
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/sim/play"
+	"github.com/stint-dev/stint/sim/world"
+)
+
+// Close is the closing paragraph: what happened, why, and the verdict, all of it
+// read from the run.
+func Close(r *play.Result) string {
+	var s []string
+	s = append(s, grants(r)...)
+	s = append(s, turns(r)...)
+	s = append(s, harms(r)...)
+	if off := r.Script.Without; off != 0 {
+		for _, rule := range off.Each() {
+			s = append(s, fmt.Sprintf("The rule %s was off: %s.", rule, meaning[rule]))
+		}
+	}
+	s = append(s, Verdict(r))
+	return fill(strings.Join(s, " "), 80)
+}
+
+// grants tells who was granted what.
+func grants(r *play.Result) []string {
+	var parts []string
+	for _, e := range r.Events {
+		if e.What == "granted" && !e.Detail {
+			parts = append(parts, fmt.Sprintf("%s with token %d at %s", e.Who, e.Token, world.Seconds(e.T)))
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return nil
+	case len(parts) > 6:
+		return []string{fmt.Sprintf("There were %d grants.", len(parts))}
+	}
+	return []string{"The lease was granted to " + join(parts) + "."}
+}
+
+// turns are the refusals, each with what refused it.
+func turns(r *play.Result) []string {
+	var s []string
+	for i, e := range r.Events {
+		if e.Mark != "refused" || len(s) >= 3 {
+			continue
+		}
+		by := r.Events[:i]
+		j := lastIndex(by, func(b world.Event) bool { return b.What == "raised" && b.Name == e.Name && b.Fence == e.Fence })
+		text := fmt.Sprintf("At %s the store refused %s (%s)", world.Seconds(e.T), e.Who, e.Why)
+		if j >= 0 && by[j].Who != e.Who {
+			text += fmt.Sprintf(", because %s had raised the fence at %s", by[j].Who, world.Seconds(by[j].T))
+		}
+		s = append(s, text+"; nothing was changed.")
+	}
+	if n := r.Facts.Int("refused"); n > len(s) {
+		s = append(s, fmt.Sprintf("In all, %d requests were refused.", n))
+	}
+	return s
+}
+
+func lastIndex(events []world.Event, ok func(world.Event) bool) int {
+	for i := len(events) - 1; i >= 0; i-- {
+		if ok(events[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// harms are what must not happen.
+func harms(r *play.Result) []string {
+	var s []string
+	for i, e := range r.Events {
+		switch e.Mark {
+		case "twice":
+			text := fmt.Sprintf("At %s %s charged chunk %d again", world.Seconds(e.T), e.Who, e.Chunk)
+			if j := slices.IndexFunc(r.Events[:i], func(b world.Event) bool { return b.What == "write" && b.Name == e.Name && b.Chunk == e.Chunk }); j >= 0 {
+				text += fmt.Sprintf(", which %s had charged at %s", r.Events[j].Who, world.Seconds(r.Events[j].T))
+			}
+			s = append(s, text+".")
+		case "overlap":
+			s = append(s, fmt.Sprintf("At %s %s was let in beside another: %s.", world.Seconds(e.T), e.Who, e.Why))
+		case "swept":
+			s = append(s, fmt.Sprintf("At %s the claim of %s was given back although it was held.", world.Seconds(e.T), e.Name))
+		}
+	}
+	if len(s) > 4 {
+		s = append(s[:3], fmt.Sprintf("This happened %d times.", len(s)))
+	}
+	return s
+}
+
+// Verdict is one sentence.
+func Verdict(r *play.Result) string {
+	f := r.Facts
+	var bad, good []string
+	if n := f.Int("twice"); n > 0 {
+		bad = append(bad, fmt.Sprintf("%d invoices were charged twice", n))
+	}
+	if n := f.Int("swept-held"); n > 0 {
+		bad = append(bad, fmt.Sprintf("%d claims were given back while they were held", n))
+	}
+	if o := f.Get("overlap"); o != "" && o != "0" {
+		bad = append(bad, "two believed for "+o+" s that they hold one lease")
+	}
+	if strings.HasPrefix(f.Get("tokens"), "repeat") {
+		bad = append(bad, "a token was handed out again, or a lower one after it")
+	}
+	if f.Get("charged") != "" && f.Int("twice") == 0 && f.Int("charged") > 0 {
+		good = append(good, fmt.Sprintf("%d invoices were charged, each once", f.Int("charged")))
+	}
+	if n := f.Int("missing"); n > 0 {
+		good = append(good, fmt.Sprintf("%d were not charged in this time", n))
+	}
+	if g := f.Get("gap"); g != "" {
+		good = append(good, "between two holders there was a gap of at least "+g+" s")
+	}
+	switch {
+	case bad != nil:
+		return "Verdict: HARM: " + join(bad) + "."
+	case good != nil:
+		return "Verdict: " + join(good) + "."
+	}
+	return "Verdict: no harm was done."
+}
+
+// meaning says what is missing without each rule.
+var meaning = map[protocol.Rules]string{
+	protocol.RuleFence:           "the store let in every write, whatever its token",
+	protocol.RuleEqual:           "the store refused an equal token, and so the holder's own second write",
+	protocol.RuleRaiseFirst:      "a new holder read the row before it raised the fence, and worked from what it had read",
+	protocol.RuleMargin:          "a holder stopped only when its lease ended, with nothing left for clocks that differ in rate",
+	protocol.RuleMonotonic:       "a holder timed its lease on its wall clock, which can be set back",
+	protocol.RuleSentAt:          "a holder counted its lease from the answer, although the lock service counts from earlier",
+	protocol.RuleConditional:     "a release deleted the key whoever it belonged to by then",
+	protocol.RuleSecondSighting:  "the sweeper gave back what it saw for the first time",
+	protocol.RuleExactOwner:      "the sweeper's write did not depend on the owner that it had seen",
+	protocol.RuleMarkerWithRaise: "the claim's marker was a write of its own, after the raise",
+	protocol.RuleClockFree:       "a claimant compared its wall clock with a time that another machine's clock had written",
+	protocol.RuleBump:            "the restored lock service went on counting where the backup stood",
+	protocol.RuleKeepToken:       "a release deleted the item, and the counter with it",
+	protocol.RulePredecessor:     "every candidate watched the leader's key",
+	protocol.RuleHandoverWait:    "the new writer did not wait out the old one's lease",
+	protocol.RuleFullLength:      "a new leader did not restart the leases at their full length",
+	protocol.RuleBeat:            "the heartbeats said nothing of the work",
+	protocol.RuleNonce:           "the fence compared numbers only, so two grants with one number were the same to it",
+	protocol.RuleSequence:        "the store did not count a holder's transactions, so a repeated one was carried out again",
+	protocol.RuleFloor:           "a grant out of order left no floor for those who were passed",
+	protocol.RuleClearCheckpoint: "a renewal left an older checkpoint in the log",
+}
+
+// Meaning says what is missing without a rule.
+func Meaning(rule protocol.Rules) string { return meaning[rule] }
+
+func join(parts []string) string {
+	if n := len(parts); n > 1 {
+		return strings.Join(parts[:n-1], ", ") + " and " + parts[n-1]
+	}
+	return strings.Join(parts, "")
+}
+
+// fill breaks a paragraph into lines.
+func fill(text string, width int) string {
+	var b strings.Builder
+	n := 0
+	for _, word := range strings.Fields(text) {
+		l := len([]rune(word))
+		if n > 0 && n+1+l > width {
+			b.WriteString("\n")
+			n = 0
+		} else if n > 0 {
+			b.WriteString(" ")
+			n++
+		}
+		b.WriteString(word)
+		n += l
+	}
+	return b.String() + "\n"
+}

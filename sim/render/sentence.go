@@ -1,0 +1,178 @@
+// Package render shows a run to a person: as lines, as lanes beside true time,
+// and as a closing paragraph that is derived from what was counted.
+package render
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/sim/world"
+)
+
+// Sentence is an event in words, without its time and without its author.
+func Sentence(e world.Event) string {
+	if f := sentences[e.What]; f != nil {
+		return f(e)
+	}
+	return plain(e)
+}
+
+// plain is the sentence of an event that has none of its own.
+func plain(e world.Event) string {
+	s := strings.ReplaceAll(e.What, "-", " ")
+	add := func(ok bool, format string, args ...any) {
+		if ok {
+			s += " " + fmt.Sprintf(format, args...)
+		}
+	}
+	add(e.Name != "", "%s", e.Name)
+	add(e.Token != 0, "token %d", e.Token)
+	add(e.Fence != 0, "fence %d", e.Fence)
+	add(e.Rev != 0, "rev %d", e.Rev)
+	add(e.Term != 0, "term %d", e.Term)
+	add(e.Epoch != 0, "epoch %d", e.Epoch)
+	add(e.Count != 0, "(%d)", e.Count)
+	add(e.Deadline != 0, "deadline %s", world.Seconds(e.Deadline))
+	add(e.Until != 0, "until %s", world.Seconds(e.Until))
+	add(e.Peer != "", "with %s", e.Peer)
+	return because(s, e)
+}
+
+func because(s string, e world.Event) string {
+	if e.Why != "" {
+		s += ": " + e.Why
+	}
+	return s
+}
+
+type sentence = func(world.Event) string
+
+// words makes a sentence from a format whose verbs are fields of the event.
+func words(text string) sentence {
+	return func(e world.Event) string {
+		return because(strings.NewReplacer(
+			"{name}", e.Name, "{token}", fmt.Sprint(e.Token), "{fence}", fmt.Sprint(e.Fence), "{rev}", fmt.Sprint(e.Rev),
+			"{term}", fmt.Sprint(e.Term), "{epoch}", fmt.Sprint(e.Epoch), "{chunk}", fmt.Sprint(e.Chunk), "{rows}", fmt.Sprint(e.Rows),
+			"{count}", fmt.Sprint(e.Count), "{deadline}", world.Seconds(e.Deadline), "{stop}", world.Seconds(e.Stop),
+			"{until}", world.Seconds(e.Until), "{clock}", world.Seconds(e.Clock), "{state}", e.State, "{etag}", e.ETag, "{peer}", e.Peer,
+			"{lease}", e.Lease,
+		).Replace(text), e)
+	}
+}
+
+var sentences = map[string]sentence{
+	// Holders.
+	"granted":         words("holds {name} with token {token}; stop time {stop}"),
+	"kept":            words("renewed: stop time {stop}"),
+	"waits":           words("waits: token {token} holds {name}"),
+	"trouble":         words("has trouble with its request"),
+	"starved":         words("leaves out a renewal"),
+	"ended":           words("its lease has ended"),
+	"released":        words("has released {name}"),
+	"release-refused": words("its release changes nothing"),
+	"answer-lost":     words("an answer to it gets lost"),
+	"leads":           leads,
+	"watches":         words("watches {name}"),
+	"wakes-up":        words("is woken by the watch of {name}"),
+	"has-both":        words("has all of its {count} leases"),
+
+	// The lock service.
+	"key-created":    keyCreated,
+	"key-deleted":    words("the key {name} of token {token} is deleted, rev {rev}"),
+	"renewed":        words("the lease of {name} counts anew: deadline {deadline}, in memory only"),
+	"revisions-used": words("other jobs use revisions: rev {rev}"),
+	"lease-restarts": words("found the lease of token {token} in the log and restarts it: deadline {deadline}"),
+	"steps-down":     words("steps down"),
+	"restored":       words("is restored from the backup: rev {rev}"),
+	"saved":          words("a backup is taken at rev {rev}"),
+	"break-glass":    words("the key {name} is taken away by hand"),
+
+	// The work.
+	"check":          checked,
+	"lets-go":        words("lets go"),
+	"asks-again":     words("has no answer and asks again"),
+	"read":           words("reads the row: chunk {chunk} is next"),
+	"work-freezes":   words("its work freezes until {until}; its heartbeat goes on"),
+	"raised":         raised,
+	"raised-refused": words("raises the fence with {token}: REFUSED"),
+	"marked":         words("writes the claim's marker"),
+	"marked-refused": words("writes the claim's marker with {token}: REFUSED"),
+	"write":          written,
+	"write-refused":  words("sends chunk {chunk} with {token}: REFUSED"),
+	"settled":        words("asks for chunk {chunk} again"),
+	"object":         words("puts the object {name}"),
+	"done":           words("sets the job DONE; the fence stays {fence}, the row leaves the index"),
+	"done-refused":   words("sets the job DONE with {token}: REFUSED"),
+
+	// Sweepers.
+	"sees-orphan":     words("sees the orphan {name}: RUNNING by {token}"),
+	"requeued":        words("gives {name} back: {state}"),
+	"requeue-refused": words("gives {name} back: REFUSED"),
+	"sweeper-brakes":  words("brakes"),
+
+	// An item, a flag.
+	"item-claimed":  words("claims the item: epoch {epoch}, lease_until {until}"),
+	"item-renewed":  words("renews the item: epoch {epoch}, lease_until {until}"),
+	"item-released": words("releases the item: epoch {epoch}"),
+	"item-deleted":  words("the item is deleted at epoch {epoch}"),
+	"item-read":     words("reads the item: epoch {epoch}; its own wall clock shows {clock}"),
+	"refreshed":     words("reads the flag: may write until {stop}"),
+	"stops-writing": words("stops writing"),
+	"flag-flipped":  words("the flag is flipped: epoch {epoch}"),
+	"may-write":     words("may write, with epoch {epoch}"),
+
+	// The world.
+	"pauses":     words("freezes until {until}"),
+	"suspends":   words("is suspended until {until}"),
+	"wakes":      words("wakes, and knows of nothing"),
+	"crashes":    words("dies"),
+	"restarts":   words("starts again"),
+	"wall-steps": words("its wall clock is set to {clock}, a step"),
+	"clock-rate": words("its clocks run at another rate"),
+	"snapshot":   words("snapshot {name}"),
+	"note":       func(e world.Event) string { return e.Why },
+}
+
+func leads(e world.Event) string {
+	if e.Term != 0 {
+		return fmt.Sprintf("leads the lock service in term %d, rev %d", e.Term, e.Rev)
+	}
+	return fmt.Sprintf("leads with epoch %d; stop time %s", e.Epoch, world.Seconds(e.Stop))
+}
+
+func keyCreated(e world.Event) string {
+	s := fmt.Sprintf("the key %s is created for %s, rev %d", e.Name, e.Peer, e.Rev)
+	if e.Deadline != 0 {
+		s += ": deadline " + world.Seconds(e.Deadline)
+	}
+	return s
+}
+
+func checked(e world.Event) string {
+	if e.State == "inside" {
+		return fmt.Sprintf("checks its stop time %s: passes", world.Seconds(e.Stop))
+	}
+	return fmt.Sprintf("checks its stop time %s: it is over", world.Seconds(e.Stop))
+}
+
+func raised(e world.Event) string {
+	s := fmt.Sprintf("raises the fence to %d", e.Fence)
+	switch {
+	case e.ETag != "":
+		s += ", in the manifest " + e.ETag
+	case e.State != "":
+		s += fmt.Sprintf("; the row is %s by %d", e.State, e.Token)
+	}
+	return because(s, e)
+}
+
+func written(e world.Event) string {
+	s := fmt.Sprintf("writes chunk %d with %d: accepted", e.Chunk, e.Token)
+	if e.ETag != "" {
+		s += ", manifest " + e.ETag
+	}
+	if e.Count > 1 {
+		return s + fmt.Sprintf(", CHARGED %d TIMES NOW", e.Count)
+	}
+	return because(s, e)
+}

@@ -1,0 +1,78 @@
+package scenarios
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stint-dev/stint/sim/play"
+	"github.com/stint-dev/stint/sim/render"
+	"github.com/stint-dev/stint/sim/script"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the transcripts into the scenario files")
+
+// TestScenariosShowTheirFigures holds the figures of every scenario, and its
+// transcript line by line. A rewrite changes the transcript, never the figures:
+// those stand in the scenario's own text. Review it as a diff.
+func TestScenariosShowTheirFigures(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			s, err := Load(name, script.Change{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, variants := run(t, s)
+			for i, v := range append([]*play.Result{r}, variants...) {
+				for _, m := range v.Missing() {
+					t.Errorf("%s: %s", what(s, i), m)
+				}
+			}
+			got := render.Transcript(r, variants)
+			if *rewrite && !t.Failed() {
+				if err := os.WriteFile(name+".txt", []byte(s.File(got)), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != s.Want {
+				t.Errorf("the transcript is another one; got:\n%s", got)
+			}
+			r, variants = run(t, s)
+			if again := render.Transcript(r, variants); again != got {
+				t.Errorf("a second run gave another transcript:\n%s", again)
+			}
+		})
+	}
+}
+
+func run(t *testing.T, s *script.Script) (*play.Result, []*play.Result) {
+	t.Helper()
+	variants, err := play.Variants(s, play.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return play.Run(s, play.Options{}), variants
+}
+
+func what(s *script.Script, i int) string {
+	if i == 0 {
+		return "the run"
+	}
+	return fmt.Sprintf("the variant %s", s.Variants[i-1])
+}
+
+// TestEveryScenarioSaysWhatItShows: a title, what to notice, an end, and at
+// least one figure or event that has to come out.
+func TestEveryScenarioSaysWhatItShows(t *testing.T) {
+	for _, name := range Names() {
+		s, err := Load(name, script.Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Title == "" || s.Notice == "" || s.Duration("until") == 0 || len(s.Events)+len(s.Figures) == 0 {
+			t.Errorf("%s: title %q, notice %q, until %v, %d events and %d figures", name, s.Title, s.Notice, s.Duration("until"), len(s.Events), len(s.Figures))
+		}
+	}
+}
