@@ -39,7 +39,7 @@ func (n *Node) start() {
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID: n.id, Storage: n.disk, Applied: index,
 		ElectionTick: n.s.cfg.ElectionTicks, HeartbeatTick: 1,
-		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 256,
+		MaxSizePerMsg: 1 << 20, MaxInflightMsgs: 32,
 		PreVote: true, CheckQuorum: true, DisableProposalForwarding: true,
 		Logger: quiet{},
 	})
