@@ -20,6 +20,8 @@ type cluster struct {
 	lead  *clusterNode
 	id    uint64
 	top   map[string]fence.Token
+
+	watched func(key string, token fence.Token, moved bool) // told by the leader
 }
 
 type clusterNode struct {
@@ -92,9 +94,19 @@ func (n *clusterNode) step(now Instant, ev Event) {
 				delete(n.replies, e.ID)
 				f(e)
 			}
+		case Removed:
+			n.tell(e.Key, e.Token, false)
+		case Moved:
+			n.tell(e.Key, e.Token, true)
 		case Arm:
 			n.arm(e.At)
 		}
+	}
+}
+
+func (n *clusterNode) tell(key string, token fence.Token, moved bool) {
+	if n.c.lead == n && n.c.watched != nil {
+		n.c.watched(key, token, moved)
 	}
 }
 
