@@ -164,7 +164,7 @@ func (w *world) lockFile() (unlock func()) {
 // lets go, and so before a rival starts.
 func TestALeaseThatCannotBeKeptEndsEveryProcessBeforeTheAuthorityLetsGo(t *testing.T) {
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "3s", "--", "sh", "-c", family)
+	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", family)
 	w.started("w")
 	p1, p2 := w.pid("p1"), w.pid("p2")
 	db := w.open()
@@ -215,7 +215,7 @@ func TestTermComesBeforeTheStopTimeAndIsNotTakenBack(t *testing.T) {
 // signals the shell only.
 func TestBothProcessesOfAShellAreGoneWhenTheLeaseIsLost(t *testing.T) {
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "2s", "--", "sh", "-c", `sleep 100 & echo $! >p1; sleep 100`)
+	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", `sleep 100 & echo $! >p1; sleep 100`)
 	p1 := w.pid("p1")
 	db := w.open()
 	w.lockFile()

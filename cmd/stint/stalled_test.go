@@ -16,7 +16,7 @@ func TestAStalledReaderOfItsMessagesDoesNotKeepTheCommandAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	a := w.startTo(wr, "run", "k", "--ttl", "3s", "--", "sh", "-c",
+	a := w.startTo(wr, "run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c",
 		`trap "" TERM; yes >&2 & echo $! >p1; exec witness w`)
 	wr.Close()
 	w.started("w") // by then, or soon after, the pipe is full
