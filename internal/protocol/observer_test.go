@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/stint-dev/stint/fence"
 )
 
 // register is a compare-and-swap register that answers at once, and the machines
@@ -184,5 +186,156 @@ func TestEpochsOutliveAReleaseButNotTheRecord(t *testing.T) {
 	}
 	if got := epochs(RuleKeepToken); got != "12 (0) 11" {
 		t.Errorf("epochs without the rule %s, want a 1 after the release too", got)
+	}
+}
+
+// TestTheMarginPaysForTheClocks: the holder's clock is slow and the claimant's
+// fast, both at their worst rate, and no message takes any time.
+func TestTheMarginPaysForTheClocks(t *testing.T) {
+	run := func(without Rules) (overlap time.Duration) {
+		r := &register{t: t}
+		times := Times{Length: 10 * sec, Margin: ms(22), Renew: 3 * sec, Timeout: ms(1500)}
+		a := r.user(ObserverConfig{Config: Config{Prefix: "a", Times: times, Without: without}})
+		a.step(Start{})
+		a.paused = true
+		d := r.user(ObserverConfig{Config: Config{Prefix: "d", Times: times}})
+		d.step(Start{})
+		r.to(11 * sec)
+		stop := float64(a.o.Stop()) * RateError / (RateError - 1) // in true time
+		claim := float64(d.claimed) * RateError / (RateError + 1)
+		return time.Duration(stop-claim) + StopLatency
+	}
+	if over := run(0); over > 0 {
+		t.Errorf("an overlap of %v with the least margin", over)
+	}
+	if over := run(RuleMargin); over < ms(20) {
+		t.Errorf("without the rule the overlap is %v, want 20 ms", over)
+	}
+}
+
+// TestALostAnswerIsSettledByItsNonce: the swap was carried out, the answer was
+// lost, and the next look finds it.
+func TestALostAnswerIsSettledByItsNonce(t *testing.T) {
+	r := &register{t: t}
+	a := r.user(ObserverConfig{Config: Config{Prefix: "a"}})
+	a.lose = 1 // of the claim
+	a.step(Start{})
+	r.to(sec)
+	if !a.o.Holding() || a.o.Stop() != at(8*sec) || r.last != 1 {
+		t.Fatalf("holding %v until %v after %d writes; the lease counts from the claim at 0", a.o.Holding(), a.o.Stop(), r.last)
+	}
+	a.lose = 1 // of the renewal at 3
+	r.to(ms(3600))
+	if a.o.Stop() != at(11*sec) || r.last != 2 {
+		t.Fatalf("stop %v after %d writes", a.o.Stop(), r.last)
+	}
+	a.lose = 1 // of the release
+	a.step(Release{})
+	r.to(5 * sec)
+	if !has[Settled](a.effects) || !has[Quit](a.effects) || r.record.Holder != "" || r.record.Grant.Token != 1 {
+		t.Fatalf("said %v; the record is %+v", a.effects, r.record)
+	}
+	if s, _ := find[Settled](a.effects); s.Err != nil {
+		t.Fatal(s.Err)
+	}
+}
+
+// TestAClaimWaitsForTheLongestLeaseThatTheRecordCanMean.
+func TestAClaimWaitsForTheLongestLease(t *testing.T) {
+	for _, c := range []struct{ record, longest, claims time.Duration }{
+		{10 * sec, 0, 10 * sec}, {20 * sec, 0, 20 * sec}, {5 * sec, 30 * sec, 30 * sec}, {10 * sec, 3 * sec, 10 * sec},
+	} {
+		r := &register{t: t, version: 1, last: 1, record: Record{Holder: "x", Length: c.record, Write: "x-1"}}
+		d := r.user(ObserverConfig{Longest: c.longest, Config: Config{Prefix: "d"}})
+		d.step(Start{})
+		r.to(40 * sec)
+		if d.claimed != at(c.claims) {
+			t.Errorf("a record of %v where %v is the longest: claimed at %v, want %v", c.record, c.longest, d.claimed, c.claims)
+		}
+	}
+}
+
+// TestEveryWriteIsFresh: no two records that were written are alike, so none
+// shares an entity tag with another.
+func TestEveryWriteIsFresh(t *testing.T) {
+	r := &register{t: t}
+	a := r.user(ObserverConfig{Config: Config{Prefix: "a"}})
+	a.step(Start{})
+	r.to(59 * sec)
+	seen := map[string]bool{}
+	for _, e := range a.effects {
+		if s, ok := e.(Swap); ok {
+			if seen[s.Record.Write] {
+				t.Fatalf("%v is written twice", s.Record)
+			}
+			seen[s.Record.Write] = true
+		}
+	}
+	if len(seen) != 20 {
+		t.Fatalf("%d writes in 59 s, want one every 3 s", len(seen))
+	}
+}
+
+// TestAHolderThatWasTakenOverStops: its renewal meets another version, and the
+// record says by whom.
+func TestAHolderThatWasTakenOverStops(t *testing.T) {
+	r := &register{t: t}
+	a := r.user(ObserverConfig{Config: Config{Prefix: "a"}})
+	a.step(Start{})
+	r.to(sec)
+	r.last++
+	r.version, r.record = r.last, Record{Holder: "op", Grant: fence.Grant{Token: 9, Nonce: "o-1"}, Length: sec, Write: "o-1"}
+	r.to(4 * sec)
+	e, ok := find[Ended](a.effects)
+	if !ok || e.End.Reason != TakenOver || e.End.By != 9 || a.o.Holding() {
+		t.Fatalf("said %v", a.effects)
+	}
+	a.step(Release{})
+	if r.record.Holder != "op" {
+		t.Fatal("the release took away what another holds")
+	}
+}
+
+// TestTheObserversWaitEnds, by its bound or its caller, and leaves nothing.
+func TestTheObserversWaitEnds(t *testing.T) {
+	for name, end := range map[string]func(*user){
+		"wait over": func(*user) {},
+		"cancelled": func(u *user) { u.step(Cancel{errLost}) },
+	} {
+		r := &register{t: t, version: 1, last: 1, record: Record{Holder: "x", Length: 10 * sec, Write: "x-1"}}
+		u := r.user(ObserverConfig{Config: Config{Prefix: "d", WaitUntil: at(4 * sec)}})
+		u.step(Start{})
+		r.to(3 * sec)
+		end(u)
+		r.to(20 * sec)
+		if e, ok := find[Ended](u.effects); !ok || e.End.Reason.String() != name || !has[Quit](u.effects) || r.record.Holder != "x" {
+			t.Errorf("%s: said %v", name, u.effects)
+		}
+	}
+}
+
+// TestAClaimThatNobodyWantsIsGivenBack: it was carried out, its answer was lost,
+// and the caller went away.
+func TestAClaimThatNobodyWantsIsGivenBack(t *testing.T) {
+	r := &register{t: t}
+	u := r.user(ObserverConfig{Config: Config{Prefix: "d"}})
+	u.lose = 1
+	u.step(Start{})
+	u.step(Cancel{errLost})
+	r.to(5 * sec)
+	if r.record.Holder != "" || r.version != 2 || !has[Quit](u.effects) || has[Settled](u.effects) || has[Granted](u.effects) {
+		t.Fatalf("said %v; the record is %+v", u.effects, r.record)
+	}
+}
+
+func TestAnObserversWorkHasToBeat(t *testing.T) {
+	for _, without := range []Rules{0, RuleBeat} {
+		r := &register{t: t}
+		u := r.user(ObserverConfig{Config: Config{Prefix: "d", BeatWithin: 2 * sec, Without: without}})
+		u.step(Start{})
+		r.to(30 * sec)
+		if e, ok := find[Ended](u.effects); ok != (without == 0) || ok && e.End.Reason != WorkStopped {
+			t.Errorf("without %q: said %v", without, u.effects)
+		}
 	}
 }
