@@ -2,6 +2,7 @@ package lockservice
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/world"
@@ -22,8 +24,7 @@ type chaos struct {
 	s       *Service
 	rng     *rand.Rand
 	clients []*world.Machine
-	held    map[string]fence.Grant // looked up only: the last grant that a client of a name was told of
-	high    map[string]fence.Token
+	names   map[string]*told // looked up only
 	nonce   int
 	grants  int
 	renews  int
@@ -32,10 +33,13 @@ type chaos struct {
 	buf     []byte
 }
 
-func newChaos(seed uint64, hash bool) *chaos {
+func newChaos(seed uint64, hash bool, without protocol.Rules) *chaos {
 	w := world.New(seed)
 	w.Net.Default = world.Link{Delay: 200 * time.Microsecond, Jitter: 4 * time.Millisecond, Loss: 2000, Twice: 1000, Reorder: 20_000}
-	c := &chaos{w: w, rng: w.Rand("chaos"), held: map[string]fence.Grant{}, high: map[string]fence.Token{}}
+	c := &chaos{w: w, rng: w.Rand("chaos"), names: map[string]*told{}}
+	for i := range 4 {
+		c.names[fmt.Sprintf("job%d", i)] = &told{}
+	}
 	w.Log.Watch(c.see)
 	if hash {
 		w.Log.Detail = true
@@ -45,7 +49,7 @@ func newChaos(seed uint64, hash bool) *chaos {
 		})
 	}
 	nodes := 3 + 2*c.rng.IntN(2)
-	c.s = New(w, Config{Nodes: nodes, Lessor: protocol.LessorConfig{Checkpoint: time.Duration(c.rng.IntN(2)) * 5 * time.Second}})
+	c.s = New(w, Config{Nodes: nodes, SnapshotEvery: 16, Lessor: protocol.LessorConfig{Without: without, Checkpoint: time.Duration(c.rng.IntN(2)) * 5 * time.Second}})
 	for i, m := range c.s.Machines() {
 		m.Disk.Cost, m.Disk.Jitter, m.Disk.Torn = time.Millisecond, 2*time.Millisecond, i%2 == 0
 		m.Mono.SetRate(int64(c.rng.IntN(2001) - 1000))
@@ -58,17 +62,42 @@ func newChaos(seed uint64, hash bool) *chaos {
 	return c
 }
 
-// see checks that tokens of all names grow, in the order in which they are
-// created.
+// told is what the clients were told of a name, and what the log says of it.
+type told struct {
+	grant    fence.Grant   // the last one that a client was told of; zero: ended, as far as they know
+	current  fence.Token   // the last one that was created,
+	created  time.Duration // and when
+	until    time.Duration // by what was answered, the current one cannot be over before
+	released fence.Token   // the last one that somebody has asked to end
+}
+
+// see checks that tokens grow, in the order in which they are created, and that
+// nobody is granted what another was promised for longer.
 func (c *chaos) see(e world.Event) {
 	if e.What != "key-created" {
 		return
 	}
 	c.grants++
-	if t := fence.Token(e.Token); t <= c.high[e.Name] {
-		c.broken = append(c.broken, fmt.Sprintf("%s: token %d after %d", e.Name, t, c.high[e.Name]))
-	} else {
-		c.high[e.Name] = t
+	n := c.names[e.Name]
+	if t := fence.Token(e.Token); t <= n.current {
+		c.broken = append(c.broken, fmt.Sprintf("%s: token %d after %d", e.Name, t, n.current))
+	}
+	if c.w.Now() < n.until && n.released < n.current {
+		c.broken = append(c.broken, fmt.Sprintf("%s: token %d at %v, but %d was promised until %v", e.Name, e.Token, c.w.Now(), n.current, n.until))
+	}
+	n.current, n.created, n.until = fence.Token(e.Token), c.w.Now(), 0
+}
+
+// promised notes an answer to an acquire or renewal that was sent at a time. The
+// node's clock may be fast by a thousandth.
+func (c *chaos) promised(name string, g authority.Grant, sent time.Duration) {
+	n := c.names[name]
+	until := sent + g.Length - g.Length/500
+	switch {
+	case g.Token == n.current:
+		n.until = max(n.until, until)
+	case g.Token > n.released && n.created < until:
+		c.broken = append(c.broken, fmt.Sprintf("%s: %d was promised until %v, but %d came at %v", name, g.Token, until, n.current, n.created))
 	}
 }
 
@@ -76,28 +105,32 @@ func (c *chaos) client() {
 	c.w.After(time.Duration(c.rng.ExpFloat64()*2e8), world.OrderFault, c.client)
 	m := c.clients[c.rng.IntN(len(c.clients))]
 	name := fmt.Sprintf("job%d", c.rng.IntN(4))
-	g, ok := c.held[name]
-	op := c.rng.IntN(10)
+	n, sent, op := c.names[name], c.w.Now(), c.rng.IntN(20)
+	ask := protocol.Ask{Op: protocol.OpRenew, Name: name, Grant: n.grant}
 	switch {
-	case !ok || op == 0:
+	case n.grant.IsZero() || op == 0:
 		c.nonce++
-		a := protocol.Ask{Op: protocol.OpAcquire, Name: name, Nonce: fmt.Sprintf("n%d", c.nonce), Length: time.Duration(2+c.rng.IntN(8)) * time.Second}
-		c.s.Do(m, a, func(r protocol.Reply) {
-			if r.Err == nil {
-				c.held[name] = r.Grant.Grant
-			}
-		})
+		ask = protocol.Ask{Op: protocol.OpAcquire, Name: name, Nonce: fmt.Sprintf("n%d", c.nonce), Length: time.Duration(2+c.rng.IntN(8)) * time.Second}
 	case op == 1:
-		c.s.Do(m, protocol.Ask{Op: protocol.OpRelease, Name: name, Grant: g}, func(protocol.Reply) { delete(c.held, name) })
+		ask.Op = protocol.OpRelease
+		n.released = max(n.released, n.grant.Token)
 	case op == 2:
-		c.s.Do(m, protocol.Ask{Op: protocol.OpInspect, Name: name}, func(protocol.Reply) {})
-	default:
-		c.s.Do(m, protocol.Ask{Op: protocol.OpRenew, Name: name, Grant: g}, func(r protocol.Reply) {
-			c.renews++
-			if r.Err != nil {
-				delete(c.held, name)
-			}
-		})
+		ask.Op = protocol.OpInspect
+	}
+	c.s.Do(m, ask, func(r protocol.Reply) { c.answered(ask, r, sent) })
+}
+
+func (c *chaos) answered(ask protocol.Ask, r protocol.Reply, sent time.Duration) {
+	n := c.names[ask.Name]
+	switch {
+	case ask.Op == protocol.OpAcquire && r.Err == nil:
+		n.grant = r.Grant.Grant
+		c.promised(ask.Name, r.Grant, sent)
+	case ask.Op == protocol.OpRenew && r.Err == nil:
+		c.renews++
+		c.promised(ask.Name, r.Grant, sent)
+	case n.grant == ask.Grant && (ask.Op == protocol.OpRelease || errors.Is(r.Err, authority.ErrNotHeld)):
+		n.grant = fence.Grant{}
 	}
 }
 
@@ -131,7 +164,7 @@ func (c *chaos) fault() {
 }
 
 func runChaos(seed uint64, d time.Duration, hash bool) *chaos {
-	c := newChaos(seed, hash)
+	c := newChaos(seed, hash, 0)
 	c.w.Run(d)
 	c.broken = append(c.broken, c.s.Violations...)
 	return c
@@ -141,7 +174,7 @@ func runChaos(seed uint64, d time.Duration, hash bool) *chaos {
 // one processor, and many at once on several. Neither the scheduler nor raft's
 // own randomness, one source for all of them, reaches the log.
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
-	const seeds, length = 200, 20 * time.Second
+	const seeds, length = 200, 12 * time.Second
 	alone := make([]*chaos, seeds)
 	func() {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -162,7 +195,7 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	wg.Wait()
 
 	sums := map[[32]byte]bool{}
-	grants, elections := 0, uint64(0)
+	grants, renews, elections, installs := 0, 0, uint64(0), uint64(0)
 	for i, a := range alone {
 		b := beside[i]
 		if a.sum != b.sum || a.w.Steps() != b.w.Steps() {
@@ -173,30 +206,47 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 		}
 		sums[a.sum] = true
 		grants += a.grants
+		renews += a.renews
 		elections += a.s.Elections
+		installs += a.s.Installs
 	}
-	t.Logf("%d seeds: %d grants, %d elections", seeds, grants, elections)
-	if len(sums) != seeds || grants < 10*seeds || elections < 2*seeds {
-		t.Errorf("%d seeds gave %d different logs with %d grants and %d elections: too little happens", seeds, len(sums), grants, elections)
+	t.Logf("%d seeds: %d different logs, %d grants, %d renewals, %d elections, %d installed snapshots",
+		seeds, len(sums), grants, renews, elections, installs)
+	if len(sums) != seeds || grants < 2*seeds || renews < 10*seeds || elections < seeds || installs == 0 {
+		t.Error("too little happens")
 	}
+}
+
+// TestTheChecksSeeThatARuleIsOff: the worlds above would prove nothing if they
+// could not break what a missing rule lets break.
+func TestTheChecksSeeThatARuleIsOff(t *testing.T) {
+	for seed := uint64(0); seed < 200; seed++ {
+		c := newChaos(seed, false, protocol.RuleFullLength)
+		c.w.Run(20 * time.Second)
+		if len(c.broken) > 0 {
+			t.Logf("without full-length, seed %d: %s", seed, c.broken[0])
+			return
+		}
+	}
+	t.Error("without full-length, nothing was seen")
 }
 
 // TestALongRunDoesNotGrow: an explorer that runs overnight must not fill the
 // memory of its machine.
 func TestALongRunDoesNotGrow(t *testing.T) {
-	c := newChaos(1, false)
+	c := newChaos(1, false, 0)
 	heap := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	c.w.Run(10 * time.Minute)
+	c.w.Run(5 * time.Minute)
 	early := heap()
 	pending := c.w.Pending()
-	c.w.Run(60 * time.Minute)
+	c.w.Run(30 * time.Minute)
 	late := heap()
-	t.Logf("after 10 minutes %d kB, after an hour %d kB; %d and %d timers; %d grants, %d snapshots, %d elections",
+	t.Logf("after 5 minutes %d kB, after 30 %d kB; %d and %d timers; %d grants, %d snapshots, %d elections",
 		early/1024, late/1024, pending, c.w.Pending(), c.grants, c.s.Snapshots, c.s.Elections)
 	if late > early+512*1024 {
 		t.Errorf("the heap grew from %d to %d bytes", early, late)
@@ -218,7 +268,7 @@ func TestALongRunDoesNotGrow(t *testing.T) {
 // clients and all faults one processor does in a second, and in a second that it
 // had for this alone (on a machine that others use, the two differ).
 func BenchmarkSimulatedSeconds(b *testing.B) {
-	c := newChaos(1, false)
+	c := newChaos(1, false, 0)
 	b.ReportAllocs()
 	cpu := processor()
 	for b.Loop() {

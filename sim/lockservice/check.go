@@ -14,7 +14,7 @@ type checker struct {
 	s       *Service
 	top     uint64 // highest index applied by any node
 	leaders [64]struct{ term, id uint64 }
-	entries [4096]struct{ index, term, sum uint64 }
+	entries [1024]struct{ index, term, sum uint64 }
 }
 
 // seed is one for the process: sums are compared within it, and never shown.

@@ -44,7 +44,7 @@ func (d *disk) save(rd raft.Ready) {
 
 // keep is how many entries stay behind a snapshot, for nodes that are a little
 // behind.
-const keep = 64
+const keep = 8
 
 // compact replaces the log up to an index by a snapshot.
 func (d *disk) compact(index uint64, data []byte) {

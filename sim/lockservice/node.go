@@ -109,6 +109,7 @@ func (n *Node) finish(rd raft.Ready) {
 
 // install takes over a snapshot of the leader's: this node was too far behind.
 func (n *Node) install(snap *pb.Snapshot) {
+	n.s.Installs++
 	n.demoted()
 	lessor, err := protocol.RestoreLessor(n.s.cfg.Lessor, n.Machine.Mono.Now(), snap.Data)
 	must(err)

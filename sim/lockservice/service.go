@@ -64,8 +64,9 @@ func (c Config) filled() Config {
 
 // Service is a lock service in a world. Make one with New.
 type Service struct {
-	// Elections, Proposals, Commits and Snapshots count.
-	Elections, Proposals, Commits, Snapshots uint64
+	// Counters: Installs are snapshots that a node took over because it was too
+	// far behind, Wakes are watches that were answered.
+	Elections, Proposals, Commits, Snapshots, Installs, Wakes uint64
 	// Violations are broken promises of raft itself, in words: there are none,
 	// unless the simulator is wrong.
 	Violations []string

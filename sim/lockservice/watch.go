@@ -112,6 +112,7 @@ func (n *Node) wakeThose(due func(*watch) bool) {
 	clear(n.state.watches[len(kept):])
 	n.state.watches = kept
 	for _, w := range woken {
+		n.s.Wakes++
 		n.s.w.Net.Send(n.Machine, w.c.m, w.wake)
 	}
 }
