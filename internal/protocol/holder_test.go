@@ -147,7 +147,7 @@ func TestALongWaitKeepsNoHistory(t *testing.T) {
 		now := at(time.Duration(sec) * s)
 		for _, e := range effects {
 			if send, ok := e.(Send); ok {
-				effects = h.Step(now, Answer{Op: send.Op, Try: send.Try, Err: errors.New("cut")})
+				h.Step(now, Answer{Op: send.Op, Try: send.Try, Err: errors.New("cut")})
 			}
 		}
 		effects = h.Step(now, Tick{})

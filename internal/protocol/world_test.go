@@ -136,7 +136,7 @@ func (b *body) naps(until time.Duration) {
 	}
 }
 
-var worlds = flag.Uint64("worlds", 300, "random worlds of each kind to run with all rules")
+var worlds = flag.Uint64("worlds", 100, "random worlds of each kind to run with all rules")
 
 var errLost = errors.New("no answer in time")
 
