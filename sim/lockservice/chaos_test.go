@@ -194,6 +194,7 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	}
 	wg.Wait()
 
+	all := sha256.New() // to compare by eye: the same with -race, and from every build
 	sums := map[[32]byte]bool{}
 	grants, renews, elections, installs := 0, 0, uint64(0), uint64(0)
 	for i, a := range alone {
@@ -205,13 +206,14 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 			t.Errorf("seed %d: %s", i, v)
 		}
 		sums[a.sum] = true
+		all.Write(a.sum[:])
 		grants += a.grants
 		renews += a.renews
 		elections += a.s.Elections
 		installs += a.s.Installs
 	}
-	t.Logf("%d seeds: %d different logs, %d grants, %d renewals, %d elections, %d installed snapshots",
-		seeds, len(sums), grants, renews, elections, installs)
+	t.Logf("%x: %d seeds, %d different logs, %d grants, %d renewals, %d elections, %d installed snapshots",
+		all.Sum(nil)[:8], seeds, len(sums), grants, renews, elections, installs)
 	if len(sums) != seeds || grants < 2*seeds || renews < 10*seeds || elections < seeds || installs == 0 {
 		t.Error("too little happens")
 	}

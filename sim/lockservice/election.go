@@ -25,7 +25,10 @@ func (n *Node) tick() {
 	}
 }
 
-// Campaign makes a node stand for election now.
+// Campaign makes a node stand for election now. Nodes that have heard of a leader
+// within the last election timeout (one second, unless Config says otherwise)
+// refuse it their votes, as CheckQuorum wants: a scenario lets that time pass
+// after the leader's death.
 func (s *Service) Campaign(n *Node) {
 	if n.state.raft != nil {
 		n.Machine.Deliver(world.OrderFault, n.campaign)

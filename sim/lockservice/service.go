@@ -125,13 +125,18 @@ func (s *Service) begin(snapshot []byte) {
 }
 
 // Settle elects the first node now, and goes on until it leads. It is for the
-// beginning of a scenario, before anybody asks for anything.
+// beginning of a scenario, before anybody asks for anything, and panics if the
+// network is such that nobody is elected within a minute.
 func (s *Service) Settle() {
 	s.Campaign(s.nodes[0])
-	until := s.w.Now()
+	from := s.w.Now()
+	until := from
 	for s.Leader() == nil {
 		if !s.w.Step(until) {
 			until += time.Millisecond
+		}
+		if until > from+time.Minute {
+			panic("lockservice: the first election fails: elect before the network does")
 		}
 	}
 }

@@ -229,3 +229,78 @@ func TestAWatchWakesOnlyWhoWatchesTheKey(t *testing.T) {
 		t.Errorf("woken: %s", got)
 	}
 }
+
+func TestANodeThatWasDownCatchesUpBySnapshot(t *testing.T) {
+	w, s, a := scripted(t, Config{SnapshotEvery: 16})
+	n3 := s.Nodes()[2]
+	n3.Machine.Crash()
+	for i := range 100 {
+		if r, ok := call(w, s, a, acquire(fmt.Sprintf("job%d", i), "a"), sec); !ok || r.Err != nil {
+			t.Fatalf("%d: %v %v", i, ok, r)
+		}
+	}
+	n3.Machine.Restart()
+	w.Run(w.Now() + 5*sec)
+	if s.Installs != 1 || n3.lessorRevision() != 100 || string(n3.Lessor().Marshal()) != string(s.Backup()) {
+		t.Errorf("%d snapshots installed, revision %d", s.Installs, n3.lessorRevision())
+	}
+	// It can lead with what it was given.
+	s.Nodes()[0].Machine.Crash()
+	w.Run(w.Now() + 2*sec)
+	s.Campaign(n3)
+	w.Run(w.Now() + sec)
+	if r, ok := call(w, s, a, acquire("job7", "b"), sec); !ok || r.Err == nil {
+		t.Errorf("job7 is held: answered %v, %v", ok, r)
+	}
+}
+
+func TestACommitWaitsForTwoDisksAndTheNetwork(t *testing.T) {
+	w, s, a := scripted(t, Config{})
+	w.Net.Default.Delay = 10 * time.Millisecond
+	for i, m := range s.Machines() {
+		m.Disk.Cost = time.Duration(i+1) * time.Millisecond // 1, 2 and 3 ms
+	}
+	start := w.Now()
+	r, ok := call(w, s, a, acquire("job", "a"), sec)
+	// Client to leader 10, its disk 1, to the followers 10, the faster one's disk
+	// 2, back 10, and to the client 10: the third node is not waited for.
+	if took := w.Now() - start; !ok || r.Err != nil || took != 43*time.Millisecond {
+		t.Errorf("granted %v %v after %v, want 43ms", ok, r.Err, took)
+	}
+}
+
+func TestAPausedLeaderAnswersNothingThatWasTrueBefore(t *testing.T) {
+	w, s, a := scripted(t, Config{})
+	b := w.Machine("B")
+	old := s.Nodes()[0]
+	first, _ := call(w, s, a, acquire("job", "a"), sec)
+	old.Machine.Pause(30 * sec)
+	// A's renewal and look wait in the old leader's socket while another leads,
+	// lets A's lease run out, and grants B.
+	var answers []protocol.Reply
+	for _, ask := range []protocol.Ask{
+		{Op: protocol.OpRenew, Name: "job", Grant: first.Grant.Grant},
+		{Op: protocol.OpInspect, Name: "job"},
+	} {
+		s.Do(a, ask, func(r protocol.Reply) { answers = append(answers, r) })
+	}
+	w.Run(w.Now() + 2*sec)
+	s.Campaign(s.Nodes()[1])
+	w.Run(w.Now() + 11*sec)
+	var second protocol.Reply
+	for range s.Nodes() {
+		if r, ok := call(w, s, b, acquire("job", "b"), sec); ok {
+			second = r
+			break
+		}
+	}
+	if second.Err != nil || second.Grant.Token <= first.Grant.Token {
+		t.Fatalf("B: %v", second)
+	}
+	w.Run(60 * sec)
+	for _, r := range answers {
+		if r.Err == nil {
+			t.Errorf("the old leader has answered %v", r)
+		}
+	}
+}
