@@ -291,3 +291,46 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 		}
 	}
 }
+
+// TestTheLastCheckpointUnderWayCounts: the first of two is applied, the second
+// still is on its way.
+func TestTheLastCheckpointUnderWayCounts(t *testing.T) {
+	s := newService(t, LessorConfig{Checkpoint: 3 * sec})
+	a := s.acquire("job", "a-1").Grant
+	s.hold = true
+	s.to(6 * sec) // checkpoints at 3 and at 6
+	s.step(Applied{Term: s.term, Command: Command{Op: CmdCheckpoint, Name: "job", Lease: s.log[0].Lease, By: s.log[0].By}})
+	if r := s.renew(a); r.Err == nil {
+		t.Fatalf("answered at once: %v", r)
+	}
+}
+
+// TestOnlyTheFirstInLineHandsOverOrTakesANumber.
+func TestOnlyTheFirstInLineHandsOverOrTakesANumber(t *testing.T) {
+	s := newService(t, LessorConfig{})
+	a, b := s.acquire("e/a", "a-1").Grant, s.acquire("e/b", "b-1").Grant
+	s.acquire("e/c", "c-1")
+	for _, ask := range []Ask{
+		{Op: OpPass, Name: "e/b", Grant: b.Grant, Key: "e/c"},
+		{Op: OpNumber, Name: "e/b", Grant: b.Grant},
+		{Op: OpPass, Name: "e/a", Grant: b.Grant, Key: "e/c"},
+		{Op: OpNumber, Name: "e/a", Grant: b.Grant},
+	} {
+		if r := s.ask(ask); !errors.Is(r.Err, authority.ErrNotHeld) || s.l.Revision() != 3 {
+			t.Errorf("%v of %q by b: %v at revision %d", ask.Op, ask.Name, r, s.l.Revision())
+		}
+	}
+	for _, heir := range []string{"e/a", "e/x", "f/c", "job"} {
+		s.acquire("f/c", "c-2")
+		s.acquire("job", "c-3")
+		if r := s.ask(Ask{Op: OpPass, Name: "e/a", Grant: a.Grant, Key: heir}); !errors.Is(r.Err, authority.ErrInvalid) {
+			t.Errorf("to %q: %v", heir, r)
+		}
+	}
+	if r := s.ask(Ask{Op: OpNumber, Name: "e/a", Grant: a.Grant}); r.Err != nil || r.Grant.Token != 6 || r.Grant.Nonce != "a-1" {
+		t.Errorf("a's number: %v", r)
+	}
+	if line := s.l.list("e/"); line.Floor != 6 || line.Keys[0].Token != 6 || line.Keys[0].Grant.Token != 1 {
+		t.Errorf("line %+v", line)
+	}
+}
