@@ -128,7 +128,7 @@ func TestNoRenewalIsAnsweredOnceItsLeaseIsTakenAway(t *testing.T) {
 // deadline and its proposal, and another leader has renewed since.
 func TestAnOldLeadersExpiryIsIgnored(t *testing.T) {
 	s := newService(t, LessorConfig{})
-	s.acquire("job", "a-1")
+	a := s.acquire("job", "a-1").Grant
 	s.hold = true
 	s.to(10 * sec)
 	s.promote()
@@ -136,6 +136,9 @@ func TestAnOldLeadersExpiryIsIgnored(t *testing.T) {
 	s.flush() // in the entry of the next term
 	if _, held := s.l.Deadline("job"); !held {
 		t.Fatal("the key is gone")
+	}
+	if r := s.renew(a); r.Err != nil {
+		t.Fatalf("renewed under the new leader: %v", r)
 	}
 	s.to(20 * sec)
 	if _, held := s.l.Deadline("job"); held {
