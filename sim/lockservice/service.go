@@ -3,11 +3,11 @@
 // network of package world.
 //
 // Raft draws election timeouts from crypto/rand, one reader for the whole
-// process, which no number of seeded runs side by side could share. So the nodes
-// let only a leader use raft's own ticks; the others' clocks are moved by
-// TickQuiesced, which never campaigns, and each node campaigns when a timeout
-// from its own seeded stream has passed (election.go). What raft draws is then
-// never looked at, and any number of runs go on in one process.
+// process, which seeded runs side by side could not share (decision 0007). So only a
+// leader uses raft's own ticks; the others' clocks are moved by TickQuiesced,
+// which never campaigns, and each node campaigns when a timeout from its own
+// seeded stream has passed (election.go). What raft draws is never looked at, and
+// any number of runs go on in one process.
 package lockservice
 
 import (

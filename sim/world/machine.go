@@ -21,15 +21,16 @@ type Machine struct {
 	// CLOCK_MONOTONIC does on Linux.
 	MonoSleeps bool
 
-	w       *World
-	index   int
-	epoch   int
-	down    bool
-	paused  bool
-	wake    *Timer
-	waiting []func()
-	onCrash []func()
-	onStart []func()
+	w        *World
+	index    int
+	epoch    int
+	down     bool
+	paused   bool
+	pausedTo time.Duration
+	wake     *Timer
+	waiting  []func()
+	onCrash  []func()
+	onStart  []func()
 }
 
 // Machine adds a machine. Both its clocks show the true time, until they are
@@ -87,15 +88,25 @@ func (m *Machine) pause(d time.Duration, freeze bool) {
 	if m.down {
 		return
 	}
-	m.paused = true
+	end := forever
+	if d > 0 {
+		end = m.w.now + d
+	}
+	if m.paused {
+		end = max(end, m.pausedTo)
+	}
+	m.paused, m.pausedTo = true, end
 	m.wake.Stop()
 	if freeze {
 		m.Mono.freeze(true)
 	}
-	if d > 0 {
-		m.wake = m.w.After(d, OrderFault, m.Resume)
+	if end != forever {
+		m.wake = m.w.At(end, OrderFault, m.Resume)
 	}
 }
+
+// forever is the end of a pause that only Resume ends.
+const forever = time.Duration(1<<63 - 1)
 
 // Resume lets the process go on. What has waited is done in the order in which
 // it came, at this instant.

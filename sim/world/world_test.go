@@ -99,6 +99,30 @@ func TestPausedMachinesHearLaterAndCrashedOnesNever(t *testing.T) {
 	}
 }
 
+func TestAPauseInAPauseEndsWithTheLaterOne(t *testing.T) {
+	for _, c := range []struct {
+		first, second time.Duration // at 0 and at 1 s; zero: until Resume, at 9 s
+		want          time.Duration
+	}{
+		{4 * time.Second, time.Second, 4 * time.Second},
+		{4 * time.Second, 5 * time.Second, 6 * time.Second},
+		{4 * time.Second, 0, 9 * time.Second},
+		{0, time.Second, 9 * time.Second},
+	} {
+		w := New(1)
+		m := w.Machine("a")
+		var heard time.Duration
+		m.Pause(c.first)
+		m.Deliver(OrderMessage, func() { heard = w.Now() })
+		w.At(time.Second, OrderFault, func() { m.Pause(c.second) })
+		w.At(9*time.Second, OrderFault, m.Resume)
+		w.Run(20 * time.Second)
+		if heard != c.want {
+			t.Errorf("%v, then %v: it goes on at %v, want %v", c.first, c.second, heard, c.want)
+		}
+	}
+}
+
 func TestLinksFailInOneDirection(t *testing.T) {
 	w := New(7)
 	a, b := w.Machine("a"), w.Machine("b")

@@ -13,11 +13,11 @@ import (
 
 // CacheConfig is a cache's settings.
 type CacheConfig struct {
-	Prefix  string        // of the machines' names; "n" if empty: n1 is the primary, n2 the replica
-	Lag     time.Duration // of the replica; 100 ms if zero
-	Counter int64         // of INCR at the start
-	Persist bool          // every write is synced before it is answered
-	Without protocol.Rules
+	Prefix  string         // of the machines' names; "n" if empty: n1 is the primary, n2 the replica
+	Lag     time.Duration  // of the replica; 100 ms if zero
+	Counter int64          // of INCR at the start
+	Persist bool           // every write is synced before it is answered
+	Without protocol.Rules // conditional-release: a release deletes whatever is there
 }
 
 // Cache is a lock on a primary with an asynchronous replica. The token comes
@@ -111,7 +111,8 @@ func (c *Cache) do(at int, a protocol.Ask) protocol.Reply {
 		c.replicate(at)
 		return protocol.Reply{Grant: granted(s.get(a.Name))}
 	case protocol.OpRelease:
-		if e == nil || e.value != a.Grant && !a.Grant.IsZero() {
+		whatever := a.Grant.IsZero() || c.cfg.Without.Has(protocol.RuleConditional)
+		if e == nil || e.value != a.Grant && !whatever {
 			return notHeld(s, a)
 		}
 		s.log(world.Event{What: "key-deleted", Name: a.Name, Token: uint64(e.value.Token), Why: "released"})

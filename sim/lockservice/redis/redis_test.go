@@ -87,6 +87,20 @@ func TestACacheKeepsALeaseForItsHolder(t *testing.T) {
 	}
 }
 
+func TestAPlainDeleteReleasesAnothersLock(t *testing.T) {
+	for _, without := range []protocol.Rules{0, protocol.RuleConditional} {
+		w := world.New(1)
+		cache := NewCache(w, CacheConfig{Without: without})
+		a := w.Machine("A")
+		cache.Do(a, protocol.Ask{Op: protocol.OpAcquire, Name: "job", Nonce: "b", Length: 10 * sec}, func(protocol.Reply) {})
+		cache.Do(a, protocol.Ask{Op: protocol.OpRelease, Name: "job", Grant: fence.Grant{Token: 7, Nonce: "a"}}, func(protocol.Reply) {})
+		w.Run(sec)
+		if held := cache.State("job").Held; held != (without == 0) {
+			t.Errorf("without %v: held %v", without, held)
+		}
+	}
+}
+
 // redlock is five masters, and two clients that reach three of them each.
 func redlock(persist bool) (w *world.World, r *Redlock, acquire func(client string, masters ...int) Result) {
 	w = world.New(1)
