@@ -80,14 +80,13 @@ func (s *Stage) log(m *world.Machine, e world.Event) world.Event {
 	return s.World.Log.Add(e)
 }
 
-// trueTime is when a clock will show a reading, if nobody changes it: for the
-// log, which speaks of true time only.
+// trueTime is when a clock shows a reading, if nobody changes it: for the log,
+// which speaks of true time only.
 func (s *Stage) trueTime(c *world.Clock, at authority.Instant) time.Duration {
-	d := at.Sub(c.Now())
-	if ppm := c.Rate(); ppm != 0 {
-		d = time.Duration(float64(d) / (1 + float64(ppm)/1e6))
+	if at < c.Now() {
+		return s.World.Now() - c.Now().Sub(at)
 	}
-	return s.World.Now() + d
+	return c.When(at)
 }
 
 // wall is a machine's wall clock, for the log.

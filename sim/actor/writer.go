@@ -61,6 +61,7 @@ type Writer struct {
 	grant fence.Grant
 	stop  authority.Instant
 	seq   int64
+	next  int // entry of the ledger
 	n     int
 	open  bool
 	flips map[int]*world.Alarm
@@ -84,7 +85,6 @@ func (w *Writer) Start() {
 func (w *Writer) begin() {
 	w.open = true
 	w.refresh()
-	w.writes()
 }
 
 // refresh reads the flag: while it names this writer, the right to write counts
@@ -98,8 +98,12 @@ func (w *Writer) refresh() {
 				w.close("the flag names another Region")
 				return
 			}
+			first := w.stop == 0
 			w.stop = sent.Add(w.cfg.Times.Length - w.margin())
 			w.stage.log(w.m, world.Event{What: "refreshed", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Stop: w.stage.trueTime(w.m.Mono, w.stop)})
+			if first {
+				w.writes()
+			}
 		}
 	})
 	w.m.Mono.After(w.cfg.Refresh, func() {
@@ -128,26 +132,25 @@ func (w *Writer) writes() {
 	if !w.open {
 		return
 	}
-	if w.stop != 0 && w.m.Mono.Now() >= w.stop {
+	if w.m.Mono.Now() >= w.stop {
 		w.close("its last good reading of the flag is a lease ago")
 		return
 	}
-	if w.stop != 0 {
-		w.n++
-		w.stage.Store.Write(w.m, Write{Name: w.cfg.Name, Grant: w.grant, Chunk: 1, Seq: w.seq, Mark: fmt.Sprintf("%s/%d", w.grant, w.n)}, func(p Progress, err error) {
-			w.seq = p.Seq
-			if err != nil {
-				w.close("the store refused its write")
-			}
-		})
-	}
+	w.n++
+	write := Write{Name: w.cfg.Name, Grant: w.grant, Chunk: w.next, Seq: w.seq, Mark: fmt.Sprintf("%s/%d", w.grant, w.n)}
+	w.stage.Store.Write(w.m, write, func(p Progress, err error) {
+		w.seq, w.next = p.Seq, p.Next
+		if err != nil {
+			w.close("the store refused its write")
+		}
+	})
 	w.m.Mono.After(w.cfg.Every, w.writes)
 }
 
 func (w *Writer) raise(reply func(error)) {
 	w.stage.Store.Raise(w.m, w.cfg.Name, w.grant, func(p Progress, err error) {
 		if err == nil {
-			w.seq = p.Seq
+			w.seq, w.next = p.Seq, p.Next
 		}
 		reply(err)
 	})

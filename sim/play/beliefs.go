@@ -2,6 +2,7 @@ package play
 
 import (
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,13 +49,19 @@ func beliefs(events []world.Event) beliefList {
 		switch e.What {
 		case "granted":
 			list = append(list, belief{who: e.Who, name: e.Name, token: e.Token, from: e.T, stop: e.Stop})
+		case "refreshed": // a writer's right
+			if b := living(e.Who, e.Name); b != nil {
+				b.stop = e.Stop
+				break
+			}
+			list = append(list, belief{who: e.Who, name: e.Name, token: e.Epoch, from: e.T, stop: e.Stop})
 		case "kept":
 			if b := living(e.Who, e.Name); b != nil {
 				b.stop = e.Stop
 			}
 		case "pauses", "suspends":
 			paused[e.Who] = e.Until
-		case "ended", "released", "release-refused":
+		case "ended", "released", "release-refused", "stops-writing":
 			end(living(e.Who, e.Name), e.T, paused[e.Who] >= e.T)
 		case "crashes":
 			for b := living(e.Who, ""); b != nil; b = living(e.Who, "") {
@@ -107,7 +114,7 @@ func (l beliefList) order() string {
 	bad := map[string]bool{}
 	var names []string
 	for _, b := range l {
-		if b.token <= last[b.name] && !bad[b.name] {
+		if b.token != 0 && b.token <= last[b.name] && !bad[b.name] {
 			bad[b.name] = true
 			names = append(names, b.name)
 		}
@@ -119,14 +126,20 @@ func (l beliefList) order() string {
 	return "repeat:" + strings.Join(names, ",")
 }
 
-// mark marks the grants that begin inside another one's belief.
+// mark marks the grants whose token was granted before, and those that begin
+// inside another one's belief.
 func (l beliefList) mark(events []world.Event) {
 	for i := range events {
 		e := &events[i]
-		if e.What != "granted" || e.Mark != "" {
+		if e.What != "granted" && e.What != "may-write" || e.Mark != "" {
 			continue
 		}
 		for _, b := range l {
+			if b.name == e.Name && e.Token != 0 && b.token == e.Token && b.from < e.T {
+				e.Mark = "repeated"
+				e.Why = strings.TrimPrefix(e.Why+"; "+b.who+" was granted "+strconv.FormatUint(b.token, 10)+" at "+world.Seconds(b.from), "; ")
+				break
+			}
 			if b.name == e.Name && b.who != e.Who && b.from <= e.T && e.T < b.to {
 				e.Mark = "overlap"
 				e.Why = strings.TrimPrefix(e.Why+"; "+b.who+" believes until "+world.Seconds(b.to), "; ")

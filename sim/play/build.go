@@ -37,6 +37,7 @@ type stage struct {
 	writers    []*actor.Writer
 	takers     []*actor.Taker
 	crowds     []*actor.Crowd
+	clients    []string
 	verbs      map[string]func(what string, args []string) bool
 }
 
@@ -75,6 +76,9 @@ func (st *stage) addStore() {
 			Sequence: out.Has(protocol.RuleSequence), Marker: out.Has(protocol.RuleMarkerWithRaise), ExactOwner: out.Has(protocol.RuleExactOwner),
 			Unique: p.Text("unique") == "yes",
 		}), st.rows)
+		for chunk := range p.Int("begun", 0) {
+			st.table.Begun(Job, chunk+1)
+		}
 		st.Store = st.table
 	}
 }
@@ -190,7 +194,12 @@ func (st *stage) addCandidate(p script.Part, m *world.Machine) {
 		if n > 1 {
 			key = fmt.Sprintf("%s%d", p.Name, i+1)
 		}
-		c := actor.NewCandidate(&st.Stage, m, Job, key)
+		mine := m
+		if n > 1 { // a machine keeps one watch for each election
+			mine = st.w.Machine(key)
+			mine.Mono.Jump(time.Duration(i+1) * time.Second)
+		}
+		c := actor.NewCandidate(&st.Stage, mine, Job, key)
 		c.Quiet = n > 1
 		all = append(all, c)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stint-dev/stint/sim/actor"
 	"github.com/stint-dev/stint/sim/world"
 )
 
@@ -46,8 +47,12 @@ func (f *Facts) time(name string, d time.Duration, means string) {
 func (st *stage) facts(events []world.Event) Facts {
 	var f Facts
 	st.storeFacts(&f)
-	refused, wakes, requeued, swept := 0, 0, 0, 0
+	refused, wakes, requeued, swept, rows := 0, 0, 0, 0, 0
+	var last time.Duration
 	for _, e := range events {
+		if e.What == "write" {
+			rows, last = rows+e.Rows, e.T
+		}
 		switch {
 		case e.Mark == "refused":
 			refused++
@@ -61,13 +66,17 @@ func (st *stage) facts(events []world.Event) Facts {
 			requeued++
 		}
 	}
+	if rows > 0 {
+		f.count("rows", rows, "rows written in this run")
+		f.time("last", last, "when the last of them was written")
+	}
 	f.count("refused", refused, "requests that a store refused")
 	if st.sweepers != nil {
 		f.count("requeued", requeued, "claims that a sweeper gave back")
 		f.count("swept-held", swept, "of those were held")
 	}
 	b := beliefs(events)
-	if len(b) > 0 {
+	if _, none := st.Lock.(*actor.NoLock); len(b) > 0 && !none {
 		overlap, gap, ok := b.overlap()
 		f.time("overlap", overlap, "seconds in which two believed that they hold the same lease")
 		if ok {
@@ -76,8 +85,29 @@ func (st *stage) facts(events []world.Event) Facts {
 		f.count("grants", len(b), "grants")
 		f.add("tokens", b.order(), "whether the tokens of each name grew")
 	}
+	if e := epochs(events); e != "" {
+		f.add("epochs", e, "whether the epochs of the leaders grew")
+	}
 	st.crowdFacts(&f)
 	return f
+}
+
+// epochs says whether each leader's epoch was above the one before it.
+func epochs(events []world.Event) string {
+	last, text := uint64(0), ""
+	for _, e := range events {
+		if e.What != "leads" || e.Epoch == 0 {
+			continue
+		}
+		if text == "" {
+			text = "grow"
+		}
+		if e.Epoch <= last {
+			text = "fall"
+		}
+		last = e.Epoch
+	}
+	return text
 }
 
 func (st *stage) storeFacts(f *Facts) {
@@ -90,7 +120,7 @@ func (st *stage) storeFacts(f *Facts) {
 		f.count("stray", len(st.bucket.Objects().Keys())-1-len(m.Keys), "objects that it does not name")
 		f.add("etag", etag, "of the manifest")
 	}
-	if st.table == nil {
+	if st.table == nil || len(st.jobs) == 0 {
 		return
 	}
 	charged, twice, missing, done, jobs := 0, 0, 0, 0, 0

@@ -32,9 +32,13 @@ func (st *stage) addLock() {
 	case "item":
 		st.item = actor.NewItem(&st.Stage, st.store, Job)
 	case "flag":
-		st.flag = actor.NewFlag(&st.Stage, st.store)
+		st.flag = actor.NewFlag(&st.Stage, st.w.Machine("flag"))
 	case "raft":
 		st.lock = newRaft(st, p)
+	case "cache":
+		st.lock = newCache(st, p)
+	case "redlock":
+		st.lock = newMasters(st, p)
 	}
 	if st.lock != nil {
 		st.Lock = st.lock
@@ -52,6 +56,7 @@ type raft struct {
 func newRaft(st *stage, p script.Part) *raft {
 	s := lockservice.New(st.w, lockservice.Config{
 		Nodes: p.Int("nodes", 3), Scripted: p.Text("elections") == "no",
+		ElectionTicks: int(p.Duration("election", time.Second) / (100 * time.Millisecond)),
 		Lessor: protocol.LessorConfig{
 			Without: st.s.Without, Extra: p.Duration("extra", 0), Checkpoint: p.Duration("checkpoints", 0),
 		},
@@ -87,8 +92,8 @@ func ask(from *world.Machine, r actor.Request) protocol.Ask {
 	a := protocol.Ask{
 		Op: r.Op, Name: r.Ask.Name, Key: r.Key, Length: r.Ask.Length, Nonce: r.Ask.Nonce, Grant: r.Grant.Grant, Holder: from.Name,
 	}
-	if r.Op == protocol.OpList || r.Op == protocol.OpPass || r.Op == protocol.OpNumber {
-		a.Name = r.Prefix
+	if r.Op == protocol.OpList {
+		a.Name = r.Prefix + "/"
 	}
 	return a
 }

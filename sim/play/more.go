@@ -1,16 +1,5 @@
 package play
 
-import (
-	"time"
-
-	"github.com/stint-dev/stint/sim/script"
-	"github.com/stint-dev/stint/sim/world"
-)
-
-const second = time.Second
-
-func (st *stage) addClient(script.Part, *world.Machine) {}
-
 // crowdFacts are of those whose number matters.
 func (st *stage) crowdFacts(f *Facts) {
 	if len(st.candidates) > 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/sim/actor"
 	"github.com/stint-dev/stint/sim/script"
 	"github.com/stint-dev/stint/sim/world"
 )
@@ -40,7 +41,9 @@ func Run(s *script.Script, o Options) *Result {
 	st.w.Run(until)
 	r := &Result{Script: s, Events: st.w.Log.Events(), Took: st.w.Now(), Steps: st.w.Steps()}
 	r.Facts = st.facts(r.Events)
-	beliefs(r.Events).mark(r.Events)
+	if _, none := st.Lock.(*actor.NoLock); !none {
+		beliefs(r.Events).mark(r.Events)
+	}
 	r.label()
 	return r
 }

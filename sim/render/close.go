@@ -31,7 +31,11 @@ func grants(r *play.Result) []string {
 	var parts []string
 	for _, e := range r.Events {
 		if e.What == "granted" && !e.Detail {
-			parts = append(parts, fmt.Sprintf("%s with token %d at %s", e.Who, e.Token, world.Seconds(e.T)))
+			part := e.Who
+			if e.Token != 0 {
+				part += fmt.Sprintf(" with token %d", e.Token)
+			}
+			parts = append(parts, part+" at "+clock(e.T))
 		}
 	}
 	switch {
@@ -52,9 +56,9 @@ func turns(r *play.Result) []string {
 		}
 		by := r.Events[:i]
 		j := lastIndex(by, func(b world.Event) bool { return b.What == "raised" && b.Name == e.Name && b.Fence == e.Fence })
-		text := fmt.Sprintf("At %s the store refused %s (%s)", world.Seconds(e.T), e.Who, e.Why)
+		text := fmt.Sprintf("At %s the store refused %s (%s)", clock(e.T), e.Who, e.Why)
 		if j >= 0 && by[j].Who != e.Who {
-			text += fmt.Sprintf(", because %s had raised the fence at %s", by[j].Who, world.Seconds(by[j].T))
+			text += fmt.Sprintf(", because %s had raised the fence at %s", by[j].Who, clock(by[j].T))
 		}
 		s = append(s, text+"; nothing was changed.")
 	}
@@ -79,15 +83,17 @@ func harms(r *play.Result) []string {
 	for i, e := range r.Events {
 		switch e.Mark {
 		case "twice":
-			text := fmt.Sprintf("At %s %s charged chunk %d again", world.Seconds(e.T), e.Who, e.Chunk)
+			text := fmt.Sprintf("At %s %s charged chunk %d again", clock(e.T), e.Who, e.Chunk)
 			if j := slices.IndexFunc(r.Events[:i], func(b world.Event) bool { return b.What == "write" && b.Name == e.Name && b.Chunk == e.Chunk }); j >= 0 {
-				text += fmt.Sprintf(", which %s had charged at %s", r.Events[j].Who, world.Seconds(r.Events[j].T))
+				text += fmt.Sprintf(", which %s had charged at %s", r.Events[j].Who, clock(r.Events[j].T))
 			}
 			s = append(s, text+".")
 		case "overlap":
-			s = append(s, fmt.Sprintf("At %s %s was let in beside another: %s.", world.Seconds(e.T), e.Who, e.Why))
+			s = append(s, fmt.Sprintf("At %s %s was let in beside another: %s.", clock(e.T), e.Who, e.Why))
+		case "repeated":
+			s = append(s, fmt.Sprintf("At %s %s got a token that had been handed out before: %s.", clock(e.T), e.Who, e.Why))
 		case "swept":
-			s = append(s, fmt.Sprintf("At %s the claim of %s was given back although it was held.", world.Seconds(e.T), e.Name))
+			s = append(s, fmt.Sprintf("At %s the claim of %s was given back although it was held.", clock(e.T), e.Name))
 		}
 	}
 	if len(s) > 4 {
@@ -111,6 +117,9 @@ func Verdict(r *play.Result) string {
 	}
 	if strings.HasPrefix(f.Get("tokens"), "repeat") {
 		bad = append(bad, "a token was handed out again, or a lower one after it")
+	}
+	if f.Get("epochs") == "fall" {
+		bad = append(bad, "a leader has a lower epoch than the one before it, and every fence that the other has raised refuses it")
 	}
 	if f.Get("charged") != "" && f.Int("twice") == 0 && f.Int("charged") > 0 {
 		good = append(good, fmt.Sprintf("%d invoices were charged, each once", f.Int("charged")))

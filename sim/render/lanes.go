@@ -52,25 +52,23 @@ func Lanes(r *play.Result, s Style) string {
 	}
 	var b strings.Builder
 	b.WriteString(s.paint(faint, header(lanes)) + "\n")
-	for _, e := range r.Events {
-		if e.Detail {
-			continue
-		}
+	for _, e := range condense(r) {
 		i := slices.IndexFunc(lanes, func(l lane) bool { return l.name == e.Who })
 		if i >= 0 {
-			lanes[i].follow(e)
+			lanes[i].follow(e.Event)
 		}
-		left := fmt.Sprintf("%8s %4s  ", world.Seconds(e.T), number(r, e))
+		left := fmt.Sprintf("%8s %4s  ", clock(e.T), number(r, e.Event))
 		var mid strings.Builder
+		w := laneWidth(lanes)
 		for j, l := range lanes {
 			c := l.draw(sym)
 			if j == i {
-				c = sym.of(e)
+				c = sym.of(e.Event)
 			}
-			mid.WriteString(c + " ")
+			mid.WriteString(c + strings.Repeat(" ", w-1))
 		}
-		text := fmt.Sprintf(" %-*s %s", nameWidth(lanes), e.Who, Sentence(e))
-		b.WriteString(s.line(left, mid.String(), len(lanes)*2, text, e))
+		text := fmt.Sprintf(" %-*s %s", nameWidth(lanes), e.Who, e.text())
+		b.WriteString(s.line(left, mid.String(), len(lanes)*w, text, e.Event))
 	}
 	return b.String()
 }
@@ -99,18 +97,23 @@ func nameWidth(lanes []lane) int {
 	return w
 }
 
-// header names the lanes by their first letters, and says who is who.
+// header names the lanes, by their first letters.
 func header(lanes []lane) string {
+	w := laneWidth(lanes)
 	top := fmt.Sprintf("%8s %4s  ", "time", "")
 	for _, l := range lanes {
-		name := []rune(l.name)
-		c := string(name[0])
-		if len(name) == 2 && name[0] == 'n' {
-			c = string(name[1]) // a node of the lock service
-		}
-		top += c + " "
+		top += fmt.Sprintf("%-*s", w, l.name[:min(len(l.name), w-1)])
 	}
 	return top
+}
+
+// laneWidth is that of a lane, with the space after it.
+func laneWidth(lanes []lane) int {
+	w := 1
+	for _, l := range lanes {
+		w = max(w, min(3, len(l.name)))
+	}
+	return w + 1
 }
 
 func (l *lane) follow(e world.Event) {
@@ -172,7 +175,7 @@ func (s Style) line(left, mid string, midWidth int, text string, e world.Event) 
 		code = faint
 	}
 	room := s.Width - len(left) - midWidth
-	parts := []string{text + mark(e)}
+	parts := []string{text}
 	if s.Width > 0 && room > 20 {
 		parts = wrap(text+mark(e), room)
 	}

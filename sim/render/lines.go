@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/sim/play"
 	"github.com/stint-dev/stint/sim/world"
@@ -28,6 +29,65 @@ func number(r *play.Result, e world.Event) string {
 	return ""
 }
 
+// shown is an event that is shown, and how many of its kind come right after it.
+type shown struct {
+	world.Event
+	more  int
+	until time.Duration
+}
+
+// few is how many events of one kind are shown one by one. Of a crowd's, one
+// stands for all.
+const few = 4
+
+// condense leaves out details, and joins what one machine does many times in a
+// row.
+func condense(r *play.Result) []shown {
+	var list []shown
+	for i := 0; i < len(r.Events); i++ {
+		e := r.Events[i]
+		if e.Detail {
+			continue
+		}
+		run := alike(r, i)
+		if len(run) <= few {
+			list = append(list, shown{Event: e})
+			continue
+		}
+		last := run[len(run)-1]
+		list = append(list, shown{e, len(run) - 1, r.Events[last].T})
+		i = last
+	}
+	return list
+}
+
+// alike lists the events from i on that are of the same kind, with nothing but
+// details in between.
+func alike(r *play.Result, i int) []int {
+	run := []int{i}
+	first := r.Events[i]
+	for j := i + 1; j < len(r.Events) && r.Labels[first.N] == 0; j++ {
+		e := r.Events[j]
+		if e.Detail {
+			continue
+		}
+		if e.Who != first.Who || e.What != first.What || e.Mark != first.Mark || r.Labels[e.N] != 0 || first.What == "write" {
+			break
+		}
+		run = append(run, j)
+	}
+	return run
+}
+
+// text is the event in words.
+func (s shown) text() string {
+	text := Sentence(s.Event) + mark(s.Event)
+	if s.more > 0 {
+		text += fmt.Sprintf(" (and %d more of this kind until %s)", s.more, clock(s.until))
+	}
+	return text
+}
+
 // Lines is a run as plain lines: true time, number, who, what.
 func Lines(r *play.Result) string {
 	var b strings.Builder
@@ -35,11 +95,9 @@ func Lines(r *play.Result) string {
 	for _, e := range r.Events {
 		width = max(width, len(e.Who))
 	}
-	for _, e := range r.Events {
-		if !e.Detail {
-			line := fmt.Sprintf("%8s %5s  %-*s  %s%s", world.Seconds(e.T), number(r, e), width, e.Who, Sentence(e), mark(e))
-			b.WriteString(strings.TrimRight(line, " ") + "\n")
-		}
+	for _, e := range condense(r) {
+		line := fmt.Sprintf("%8s %5s  %-*s  %s", clock(e.T), number(r, e.Event), width, e.Who, e.text())
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
 }

@@ -5,9 +5,14 @@ package render
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/sim/world"
 )
+
+// clock is a time for people: to the tenth of a millisecond. The JSON lines have
+// every digit.
+func clock(d time.Duration) string { return world.Seconds(d.Round(100 * time.Microsecond)) }
 
 // Sentence is an event in words, without its time and without its author.
 func Sentence(e world.Event) string {
@@ -32,8 +37,8 @@ func plain(e world.Event) string {
 	add(e.Term != 0, "term %d", e.Term)
 	add(e.Epoch != 0, "epoch %d", e.Epoch)
 	add(e.Count != 0, "(%d)", e.Count)
-	add(e.Deadline != 0, "deadline %s", world.Seconds(e.Deadline))
-	add(e.Until != 0, "until %s", world.Seconds(e.Until))
+	add(e.Deadline != 0, "deadline %s", clock(e.Deadline))
+	add(e.Until != 0, "until %s", clock(e.Until))
 	add(e.Peer != "", "with %s", e.Peer)
 	return because(s, e)
 }
@@ -53,8 +58,8 @@ func words(text string) sentence {
 		return because(strings.NewReplacer(
 			"{name}", e.Name, "{token}", fmt.Sprint(e.Token), "{fence}", fmt.Sprint(e.Fence), "{rev}", fmt.Sprint(e.Rev),
 			"{term}", fmt.Sprint(e.Term), "{epoch}", fmt.Sprint(e.Epoch), "{chunk}", fmt.Sprint(e.Chunk), "{rows}", fmt.Sprint(e.Rows),
-			"{count}", fmt.Sprint(e.Count), "{deadline}", world.Seconds(e.Deadline), "{stop}", world.Seconds(e.Stop),
-			"{until}", world.Seconds(e.Until), "{clock}", world.Seconds(e.Clock), "{state}", e.State, "{etag}", e.ETag, "{peer}", e.Peer,
+			"{count}", fmt.Sprint(e.Count), "{deadline}", clock(e.Deadline), "{stop}", clock(e.Stop),
+			"{until}", clock(e.Until), "{clock}", clock(e.Clock), "{state}", e.State, "{etag}", e.ETag, "{peer}", e.Peer,
 			"{lease}", e.Lease,
 		).Replace(text), e)
 	}
@@ -62,7 +67,9 @@ func words(text string) sentence {
 
 var sentences = map[string]sentence{
 	// Holders.
-	"granted":         words("holds {name} with token {token}; stop time {stop}"),
+	"granted":         granted,
+	"refused":         words("does not get {name}"),
+	"promoted":        words("is the primary now, counter {rev}"),
 	"kept":            words("renewed: stop time {stop}"),
 	"waits":           words("waits: token {token} holds {name}"),
 	"trouble":         words("has trouble with its request"),
@@ -133,26 +140,34 @@ var sentences = map[string]sentence{
 	"note":       func(e world.Event) string { return e.Why },
 }
 
+func granted(e world.Event) string {
+	s := "holds " + e.Name
+	if e.Token != 0 {
+		s += fmt.Sprintf(" with token %d", e.Token)
+	}
+	return because(s+"; stop time "+clock(e.Stop), e)
+}
+
 func leads(e world.Event) string {
 	if e.Term != 0 {
 		return fmt.Sprintf("leads the lock service in term %d, rev %d", e.Term, e.Rev)
 	}
-	return fmt.Sprintf("leads with epoch %d; stop time %s", e.Epoch, world.Seconds(e.Stop))
+	return fmt.Sprintf("leads with epoch %d; stop time %s", e.Epoch, clock(e.Stop))
 }
 
 func keyCreated(e world.Event) string {
 	s := fmt.Sprintf("the key %s is created for %s, rev %d", e.Name, e.Peer, e.Rev)
 	if e.Deadline != 0 {
-		s += ": deadline " + world.Seconds(e.Deadline)
+		s += ": deadline " + clock(e.Deadline)
 	}
 	return s
 }
 
 func checked(e world.Event) string {
 	if e.State == "inside" {
-		return fmt.Sprintf("checks its stop time %s: passes", world.Seconds(e.Stop))
+		return fmt.Sprintf("checks its stop time %s: passes", clock(e.Stop))
 	}
-	return fmt.Sprintf("checks its stop time %s: it is over", world.Seconds(e.Stop))
+	return fmt.Sprintf("checks its stop time %s: it is over", clock(e.Stop))
 }
 
 func raised(e world.Event) string {

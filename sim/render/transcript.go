@@ -32,7 +32,7 @@ func Compare(r *play.Result, variants []*play.Result) string {
 		fmt.Fprintf(&b, "\nThe same, %s:\n", r.Script.Variants[i])
 		for _, e := range v.Events {
 			if notable(v, e) {
-				b.WriteString(strings.TrimRight(fmt.Sprintf("%8s %5s  %s  %s%s", world.Seconds(e.T), number(v, e), e.Who, Sentence(e), mark(e)), " ") + "\n")
+				b.WriteString(strings.TrimRight(fmt.Sprintf("%8s %5s  %s  %s%s", clock(e.T), number(v, e), e.Who, Sentence(e), mark(e)), " ") + "\n")
 			}
 		}
 		for _, f := range v.Facts {

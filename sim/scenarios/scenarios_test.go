@@ -39,8 +39,7 @@ func TestScenariosShowTheirFigures(t *testing.T) {
 			if got != s.Want {
 				t.Errorf("the transcript is another one; got:\n%s", got)
 			}
-			r, variants = run(t, s)
-			if again := render.Transcript(r, variants); again != got {
+			if again := render.Transcript(play.Run(s, play.Options{}), variants); again != got {
 				t.Errorf("a second run gave another transcript:\n%s", again)
 			}
 		})

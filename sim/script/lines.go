@@ -199,7 +199,7 @@ func (a argTypes) check(s *Script, args []string) error {
 
 // isMachine reports whether there is a machine of that name.
 func (s *Script) isMachine(name string) bool {
-	if s.Actor(name) != nil || name == "store" {
+	if s.Actor(name) != nil || name == "store" || name == "flag" && s.Lock.Kind == "flag" {
 		return true
 	}
 	for i := range s.Lock.Int("nodes", lockNodes[s.Lock.Kind]) {

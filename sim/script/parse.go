@@ -42,6 +42,9 @@ func Parse(name, text string, change Change) (*Script, error) {
 			return nil, fmt.Errorf("scenario %s, line %d: %q: %w", name, l.N, strings.Join(l.Fields, " "), err)
 		}
 	}
+	if err := s.unused(); err != nil {
+		return nil, fmt.Errorf("scenario %s: %w", name, err)
+	}
 	s.Without |= change.Without
 	slices.SortStableFunc(s.Steps, func(a, b Step) int { return int(max(-1, min(1, a.At-b.At))) })
 	if err := s.check(); err != nil {
@@ -159,10 +162,21 @@ func (s *Script) expand(field string) (string, error) {
 	if text == "" {
 		return "", fmt.Errorf("there is no setting %q", name)
 	}
+	s.used = append(s.used, name)
 	if strings.HasSuffix(before, "-") && strings.HasPrefix(text, "-") {
 		return before[:len(before)-1] + text[1:], nil
 	}
 	return before + text, nil
+}
+
+// unused finds a setting that changes nothing: whoever sets it would be misled.
+func (s *Script) unused() error {
+	for _, v := range s.Settings {
+		if !slices.Contains(everywhere, v.Name) && !slices.Contains(s.used, v.Name) {
+			return fmt.Errorf("the setting %s is never used: a line has to say $%s", v.Name, v.Name)
+		}
+	}
+	return nil
 }
 
 // ParseTime reads "4", "19.05" (seconds), "500ms" or "-3s".

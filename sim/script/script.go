@@ -51,8 +51,9 @@ type Script struct {
 	Want     string // the transcript in the file
 	Changed  bool   // a setting or a rule is not the file's own
 
-	text string // the whole file, to read it again with a change
-	head string // what stands before the transcript, as it is
+	used []string // settings that a line refers to
+	text string   // the whole file, to read it again with a change
+	head string   // what stands before the transcript, as it is
 }
 
 // Variant is the same scenario with something changed, for comparison: with a

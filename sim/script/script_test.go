@@ -116,6 +116,7 @@ func TestNonsenseIsRefusedWithWhatIsAllowed(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"nonsense":                     "one begins with",
+		"set lag 3s":                   "never used",
 		"set pause 3s":                 "set twice",
 		"set pause":                    "set NAME VALUE",
 		"lock raft":                    "a lock already",

@@ -52,6 +52,7 @@ func Settings() []Setting {
 		timed("outage", 0, time.Hour, "how long the lock service cannot be reached"),
 		counted("bump", 0, 1_000_000_000, "added to the revision at a restore"),
 		counted("candidates", 1, 10_000, "who wait"),
+		counted("brake", 1, 1_000_000, "orphans at once that a sweeper believes"),
 		counted("chunks", 1, 10_000, "of the job"),
 		counted("rows", 1, 1_000_000, "of a chunk"),
 		worded("lock", "the lock service, or none", "raft", "none"),

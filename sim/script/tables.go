@@ -15,7 +15,7 @@ import (
 const maxActors = 64
 
 // reserved names are not an actor's.
-var reserved = []string{"lock", "store", "net", "world", "n1", "n2", "n3", "n4", "n5", "n6", "n7"}
+var reserved = []string{"lock", "store", "net", "world", "flag", "n1", "n2", "n3", "n4", "n5", "n6", "n7"}
 
 type params map[string]func(string) error
 
@@ -57,7 +57,7 @@ var (
 )
 
 var raftParams = params{
-	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": anyTime, "fsync": isTime(0, time.Second), "elections": yesNo,
+	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": anyTime, "fsync": isTime(0, time.Second), "elections": yesNo, "election": isTime(200*time.Millisecond, time.Minute),
 }
 
 // lockKinds are the lock services.
@@ -76,7 +76,7 @@ var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
 // storeKinds are the resources.
 var storeKinds = map[string]params{
 	"none":    {},
-	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo},
+	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount},
 	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
 }
 
@@ -98,7 +98,7 @@ var actorKinds = map[string]params{
 	"observer":  machineParams(params{"poll": anyTime, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
 	"candidate": machineParams(params{"count": isInt(1, 100_000)}),
 	"sweeper":   machineParams(params{"every": anyTime, "again": anyTime, "brake": isInt(0, 1_000_000)}),
-	"writer":    machineParams(params{"refresh": anyTime, "write": anyTime, "wait": anyTime}),
+	"writer":    machineParams(params{"refresh": anyTime, "write": anyTime, "wait": anyTime, "margin": anyTime}),
 	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
 	"taker":     machineParams(params{"order": isWord(), "work": anyTime}),
 	"crowd":     machineParams(params{"count": isInt(1, 10_000), "kind": isWord("holders", "candidates")}),
@@ -111,7 +111,7 @@ var linkParams = params{
 
 // eventFields are the fields of the log that an event line may ask for.
 var eventFields = params{
-	"token": anyCount, "fence": anyCount, "rev": isInt(0, 1_000_000_000), "term": anyCount, "epoch": anyCount, "chunk": anyCount, "rows": anyCount, "count": anyCount,
+	"token": isInt(0, 1_000_000_000), "fence": isInt(0, 1_000_000_000), "rev": isInt(0, 1_000_000_000), "term": anyCount, "epoch": anyCount, "chunk": anyCount, "rows": anyCount, "count": anyCount,
 	"deadline": anyShift, "stop": anyShift, "until": anyShift, "clock": anyShift,
 	"name": isWord(), "state": isWord(), "etag": isWord(), "peer": isWord(), "mark": isWord(),
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stint-dev/stint/fence"
 )
@@ -57,7 +58,7 @@ func (t *Table) Bar(name string, token fence.Token) {
 	if !ok {
 		j := t.Read(name)
 		j.Seq = t.seqs
-		t.jobs = append(t.jobs[:i:i], append([]*Job{&j}, t.jobs[i:]...)...)
+		t.jobs = slices.Insert(t.jobs, i, &j)
 	}
 	if j := t.jobs[i]; j.Fence <= token {
 		j.Fence, j.Nonce = token+1, ""
@@ -81,4 +82,14 @@ func (t *Table) Prune() (n int) {
 	}
 	t.jobs = kept
 	return n
+}
+
+// Begun sets the table up with a chunk that was charged before the run.
+func (t *Table) Begun(name string, chunk int) {
+	i, ok := t.find(name)
+	if !ok {
+		j := t.Read(name)
+		t.jobs = slices.Insert(t.jobs, i, &j)
+	}
+	t.jobs[i].Chunks[chunk-1]++
 }
