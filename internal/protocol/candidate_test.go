@@ -13,6 +13,7 @@ import (
 // voter is a candidate at a service that answers at once.
 type voter struct {
 	s      *service
+	p      *polls
 	c      *Candidate
 	key    string
 	timer  Instant
@@ -32,12 +33,13 @@ type polls struct {
 	*service
 	voters []*voter
 	seen   int // removals that were told
+	paper  *tape
 }
 
 func newPolls(t *testing.T, cfg LessorConfig) *polls { return &polls{service: newService(t, cfg)} }
 
 func (p *polls) voter(name string, without Rules) *voter {
-	v := &voter{s: p.service, key: "e/" + name, c: NewCandidate(CandidateConfig{Config: Config{
+	v := &voter{s: p.service, p: p, key: "e/" + name, c: NewCandidate(CandidateConfig{Config: Config{
 		Name: "e/" + name, Prefix: name, Times: Times{}.WithDefaults(), Without: without,
 	}})}
 	p.voters = append(p.voters, v)
@@ -50,7 +52,9 @@ func (v *voter) step(ev Event) {
 	for !v.busy && len(v.queue) > 0 {
 		ev, v.queue = v.queue[0], v.queue[1:]
 		v.busy = true
-		for _, e := range v.c.Step(v.s.now, ev) {
+		out := v.c.Step(v.s.now, ev)
+		v.p.paper.record(v.s.now, v.key, ev, out)
+		for _, e := range out {
 			v.said = append(v.said, e)
 			switch e := e.(type) {
 			case Send:

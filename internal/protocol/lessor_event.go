@@ -132,12 +132,17 @@ func (c Command) String() string {
 	if c.Name != "" {
 		s += fmt.Sprintf(" %q", c.Name)
 	}
-	if c.Lease != 0 {
+	switch {
+	case c.Lease&ownLease != 0:
+		s += fmt.Sprintf(" lease of key %d", c.Lease&^ownLease)
+	case c.Lease != 0:
 		s += fmt.Sprintf(" lease %d", c.Lease)
 	}
 	switch c.Op {
-	case CmdGrant, CmdCheckpoint:
-		s += fmt.Sprintf(" of %v", c.Length)
+	case CmdGrant:
+		s += fmt.Sprintf(" for %v", c.Length)
+	case CmdCheckpoint:
+		s += fmt.Sprintf(", %v left", c.Length)
 	case CmdCreate:
 		s += fmt.Sprintf(" for %v by %s", c.Length, c.Grant.Nonce)
 	case CmdDelete, CmdNumber:

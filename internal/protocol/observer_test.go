@@ -18,6 +18,7 @@ type register struct {
 	last    int
 	loads   int
 	users   []*user
+	tape    *tape
 }
 
 // user is one machine at the register.
@@ -88,7 +89,9 @@ func (u *user) step(ev Event) {
 }
 
 func (u *user) one(ev Event) {
-	for _, e := range u.o.Step(u.r.now, ev) {
+	out := u.o.Step(u.r.now, ev)
+	u.r.tape.record(u.r.now, u.o.cfg.Holder, ev, out)
+	for _, e := range out {
 		u.effects = append(u.effects, e)
 		switch e := e.(type) {
 		case Load:

@@ -22,6 +22,7 @@ type service struct {
 	log     []Command // what it holds back
 	term    uint64
 	queue   []Event
+	tape    *tape
 	busy    bool
 }
 
@@ -48,7 +49,9 @@ func (s *service) step(ev Event) {
 }
 
 func (s *service) one(ev Event) {
-	for _, e := range s.l.Step(s.now, ev) {
+	out := s.l.Step(s.now, ev)
+	s.tape.record(s.now, "node", ev, out)
+	for _, e := range out {
 		switch e := e.(type) {
 		case Propose:
 			s.log = append(s.log, e.Command)

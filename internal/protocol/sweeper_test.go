@@ -20,6 +20,7 @@ type sweeps struct {
 	held  func(name string) (authority.State, error)
 	deaf  bool // the store does not answer
 	said  []string
+	tape  *tape
 }
 
 func newSweeps(t *testing.T, cfg SweeperConfig, rows ...fence.Row) *sweeps {
@@ -36,6 +37,7 @@ func (w *sweeps) step(ev Event) {
 	queue := []Event{ev}
 	for len(queue) > 0 {
 		out := w.s.Step(w.now, queue[0])
+		w.tape.record(w.now, "sweeper", queue[0], out)
 		queue = queue[1:]
 		for _, e := range out {
 			switch e := e.(type) {
