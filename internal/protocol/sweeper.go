@@ -91,8 +91,8 @@ func (s *Sweeper) due() {
 		s.emit(Scan{s.scan, s.until})
 	}
 	at := s.next
-	if s.scan != 0 {
-		at.sooner(s.until)
+	if s.scan != 0 { // a sweep that is due meanwhile waits for this one's end
+		at = s.until
 	}
 	if s.over {
 		at.off()
