@@ -92,7 +92,7 @@ func (s *Sweeper) due() {
 	}
 	at := s.next
 	if s.scan != 0 { // a sweep that is due meanwhile waits for this one's end
-		at = s.until
+		at.set(s.until)
 	}
 	if s.over {
 		at.off()
