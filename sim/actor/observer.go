@@ -83,13 +83,14 @@ func (o *Observer) step(e protocol.Event) {
 
 // expect makes a request answered once: by done, or by its deadline.
 func (o *Observer) expect(try int, deadline authority.Instant, late protocol.Event) (done func(protocol.Event)) {
-	tries := o.tries
+	tries, epoch := o.tries, o.m.Epoch()
 	tries[try] = o.m.Mono.Alarm(deadline, world.OrderMessage, func() {
 		delete(tries, try)
 		o.step(late)
 	})
 	return func(e protocol.Event) {
-		if alarm := tries[try]; alarm != nil {
+		// An answer to a process that has crashed is nobody's.
+		if alarm := tries[try]; alarm != nil && o.m.Epoch() == epoch {
 			delete(tries, try)
 			alarm.Stop()
 			o.step(e)
