@@ -342,3 +342,40 @@ func TestAnObserversWorkHasToBeat(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyWaitsForItsOwnGhost: the first claim is slow, the second one meets
+// it in the register.
+func TestNobodyWaitsForItsOwnGhost(t *testing.T) {
+	o := NewObserver(ObserverConfig{Holder: "a", Config: Config{Name: "job", Prefix: "a", Wait: true, Times: Times{}.WithDefaults()}})
+	load := func(now time.Duration, ev Event) int {
+		t.Helper()
+		l, ok := find[Load](o.Step(at(now), ev))
+		if !ok {
+			t.Fatalf("at %v: no look", now)
+		}
+		return l.Try
+	}
+	try := load(0, Start{})
+	first, _ := find[Swap](o.Step(0, Loaded{Try: try}))
+	o.Step(at(ms(1500)), Swapped{Try: first.Try, Err: errLost})
+	try = load(2*sec, Tick{})
+	second, _ := find[Swap](o.Step(at(2*sec), Loaded{Try: try})) // still nothing
+	try = load(3*sec, Swapped{Try: second.Try, Err: ErrConflict})
+	out := o.Step(at(3*sec), Loaded{Try: try, Record: first.Record, Version: "v1"})
+	if g, ok := find[Granted](out); !ok || g.Stop != at(8*sec) || g.Grant.Grant != first.Record.Grant {
+		t.Fatalf("its own claim of 0 s is in the register: %v", out)
+	}
+}
+
+// TestAReleaseAfterALostRenewalIsSent: the look finds the renewal, not a release.
+func TestAReleaseAfterALostRenewalIsSent(t *testing.T) {
+	r := &register{t: t}
+	a := r.user(ObserverConfig{Config: Config{Prefix: "a"}})
+	a.step(Start{})
+	a.lose = 1
+	r.to(ms(3100))
+	a.step(Release{})
+	if r.record.Holder != "" || !has[Settled](a.effects) {
+		t.Fatalf("said %v; the record is %+v", a.effects, r.record)
+	}
+}
