@@ -21,6 +21,7 @@ var commands = []func() *cobra.Command{
 	releaseCommand,
 	bumpCommand,
 	demoCommand,
+	simCommand,
 	versionCommand,
 }
 

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -102,11 +103,27 @@ func Lines(r *play.Result) string {
 	return b.String()
 }
 
-// JSON is a run as JSON lines.
+// JSON is a run as JSON lines: every event, and at the end a line of figures.
 func JSON(r *play.Result) []byte {
 	var b []byte
 	for _, e := range r.Events {
 		b = append(e.AppendJSON(b), '\n')
+	}
+	return append(append(b, figures(r)...), '\n')
+}
+
+// figures is the last line of the JSON form.
+func figures(r *play.Result) []byte {
+	f := struct {
+		Figures map[string]string `json:"figures"`
+		Verdict string            `json:"verdict"`
+	}{map[string]string{}, Verdict(r)}
+	for _, fact := range r.Facts {
+		f.Figures[fact.Name] = fact.Text
+	}
+	b, err := json.Marshal(f) // sorts the keys
+	if err != nil {
+		panic(err) // texts only
 	}
 	return b
 }

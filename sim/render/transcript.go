@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stint-dev/stint/sim/play"
+	"github.com/stint-dev/stint/sim/script"
 	"github.com/stint-dev/stint/sim/world"
 )
 
@@ -56,4 +57,16 @@ func orNothing(s string) string {
 		return "nothing"
 	}
 	return s
+}
+
+// Head is the scenario's title and what to notice, and what is switched off.
+func Head(s *script.Script) string {
+	text := fill(s.Title, 80)
+	if s.Notice != "" {
+		text += "\n" + s.Notice + "\n"
+	}
+	if s.Without != 0 {
+		text += "\nWithout: " + s.Without.String() + ".\n"
+	}
+	return strings.TrimRight(text, "\n")
 }

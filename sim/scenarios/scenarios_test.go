@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/play"
 	"github.com/stint-dev/stint/sim/render"
 	"github.com/stint-dev/stint/sim/script"
@@ -73,5 +74,26 @@ func TestEveryScenarioSaysWhatItShows(t *testing.T) {
 		if s.Title == "" || s.Notice == "" || s.Duration("until") == 0 || len(s.Events)+len(s.Figures) == 0 {
 			t.Errorf("%s: title %q, notice %q, until %v, %d events and %d figures", name, s.Title, s.Notice, s.Duration("until"), len(s.Events), len(s.Figures))
 		}
+	}
+}
+
+// TestEveryRuleIsShownOff: for each rule there is a scenario in which it is the
+// only one that is off, beside the same scenario with it on, with an event or a
+// figure that has to come out of it.
+func TestEveryRuleIsShownOff(t *testing.T) {
+	var shown protocol.Rules
+	for _, name := range Names() {
+		s, err := Load(name, script.Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range s.Variants {
+			if off := v.Change.Without; len(off.Each()) == 1 && len(v.Events)+len(v.Figures) > 0 {
+				shown |= off
+			}
+		}
+	}
+	if missing := protocol.AllRules &^ shown; missing != 0 {
+		t.Errorf("no scenario shows what happens without %v", missing)
 	}
 }

@@ -35,8 +35,10 @@ type Value struct {
 	S   string
 }
 
-// N is a number, S a text.
-func N(n int64) Value  { return Value{Set: true, N: n} }
+// N is a number.
+func N(n int64) Value { return Value{Set: true, N: n} }
+
+// S is a text.
 func S(s string) Value { return Value{Set: true, S: s} }
 
 // Condition is what a write asks of the item as it is: comparisons with values
@@ -44,16 +46,24 @@ func S(s string) Value { return Value{Set: true, S: s} }
 // because the real one has no function for that.
 type Condition func(Item) bool
 
-// The comparisons.
-func Exists(attr string) Condition         { return func(i Item) bool { return i[attr].Set } }
-func NotExists(attr string) Condition      { return func(i Item) bool { return !i[attr].Set } }
+// Exists asks that the attribute is there.
+func Exists(attr string) Condition { return func(i Item) bool { return i[attr].Set } }
+
+// NotExists asks that it is not.
+func NotExists(attr string) Condition { return func(i Item) bool { return !i[attr].Set } }
+
+// Equal asks that it is v.
 func Equal(attr string, v Value) Condition { return func(i Item) bool { return i[attr] == v } }
+
+// Less asks that it is there, and below n.
 func Less(attr string, n int64) Condition {
 	return func(i Item) bool { return i[attr].Set && i[attr].N < n }
 }
+
+// AtMost asks that it is there, and not above n.
 func AtMost(attr string, n int64) Condition { return Less(attr, n+1) }
 
-// And and Or join conditions.
+// And joins conditions that are all needed.
 func And(cs ...Condition) Condition {
 	return func(i Item) bool { return !slices.ContainsFunc(cs, func(c Condition) bool { return !c(i) }) }
 }

@@ -1,0 +1,126 @@
+package render
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/sim/play"
+	"github.com/stint-dev/stint/sim/script"
+	"github.com/stint-dev/stint/sim/world"
+)
+
+const small = `# Small.
+# Notice.
+set until 25s
+lock raft nodes=3 elections=no
+store table chunks=10 rows=5000
+who A worker raise-after=0.5 first=0.35 pace=2.9
+who B worker raise-after=0.1 first=0.25 pace=5.85
+at 0    A start
+at 4    A pause 15s
+at 13.5 B start
+at 22   B crash
+event 12 19.05 A write-refused
+`
+
+func run(t *testing.T, without protocol.Rules) *play.Result {
+	t.Helper()
+	s, err := script.Parse("small", small, script.Change{Without: without})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return play.Run(s, play.Options{})
+}
+
+// TestLanesShowWhoHoldsSleepsAndDies: a column for each machine, and marks where
+// a reader should look.
+func TestLanesShowWhoHoldsSleepsAndDies(t *testing.T) {
+	text := Lanes(run(t, 0), Style{ASCII: true})
+	for _, want := range []string{
+		"    time       A  B  n1 ",
+		"   19.05 [12]  x  H  H   A     sends chunk 2 with 1: REFUSED: 1 < 3  [refused]",
+		"    13.5       :  *  H   B     holds billing with token 3; stop time 21.5",
+		"      22       |  *  H   B     dies",
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no line %q in\n%s", want, text)
+		}
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if strings.Contains(line, "22.") && strings.Contains(line, "B ") {
+			t.Errorf("the dead speak: %s", line)
+		}
+	}
+}
+
+func TestLinesFitTheTerminal(t *testing.T) {
+	r := run(t, protocol.RuleFence)
+	for _, width := range []int{60, 80, 120} {
+		for _, line := range strings.Split(Lanes(r, Style{Width: width}), "\n") {
+			if n := len([]rune(line)); n > width {
+				t.Errorf("%d columns in %d: %s", n, width, line)
+			}
+		}
+	}
+	if colour := Lanes(r, Style{Colour: true}); !strings.Contains(colour, red) || strings.Count(colour, reset) < 2 {
+		t.Error("a double charge is not red")
+	}
+}
+
+// TestTheVerdictIsReadFromTheRun: the same sentences do not come out of a run in
+// which something else happened.
+func TestTheVerdictIsReadFromTheRun(t *testing.T) {
+	good, bad := strings.ReplaceAll(Close(run(t, 0)), "\n", " "), strings.ReplaceAll(Close(run(t, protocol.RuleFence)), "\n", " ")
+	for _, want := range []string{"At 19.05 the store refused A (1 < 3), because B had raised the fence at 13.6", "Verdict: 15000 invoices were charged, each once"} {
+		if !strings.Contains(good, want) {
+			t.Errorf("no %q in %s", want, good)
+		}
+		if strings.Contains(bad, want) {
+			t.Errorf("%q in %s", want, bad)
+		}
+	}
+	for _, want := range []string{"At 19.05 A charged chunk 2 again, which B had charged at 14.", "The rule fence was off", "HARM: 5000 invoices were charged twice"} {
+		if !strings.Contains(bad, want) {
+			t.Errorf("no %q in %s", want, bad)
+		}
+	}
+}
+
+func TestEveryRuleHasAMeaning(t *testing.T) {
+	for _, rule := range protocol.AllRules.Each() {
+		if Meaning(rule) == "" {
+			t.Errorf("what is missing without %v?", rule)
+		}
+	}
+}
+
+func TestJSONLinesAreJSON(t *testing.T) {
+	r := run(t, 0)
+	lines := strings.Split(strings.TrimSpace(string(JSON(r))), "\n")
+	if len(lines) != len(r.Events)+1 {
+		t.Errorf("%d lines for %d events and the figures", len(lines), len(r.Events))
+	}
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, `{"figures":{"charged":"15000"`) || !strings.Contains(last, `"verdict":"Verdict: `) {
+		t.Errorf("the last line is %s", last)
+	}
+}
+
+func TestACrowdIsOneLine(t *testing.T) {
+	r := &play.Result{Script: &script.Script{}}
+	for i := range 100 {
+		r.Events = append(r.Events, world.Event{N: i + 1, T: time.Duration(i) * time.Second, Who: "n1", What: "renewed"})
+	}
+	r.Events = append(r.Events, world.Event{N: 101, T: 100 * time.Second, Who: "A", What: "crashes"})
+	text := Lines(r)
+	if strings.Count(text, "\n") != 2 || !strings.Contains(text, "(and 99 more of this kind until 99)") {
+		t.Errorf("lines:\n%s", text)
+	}
+}
