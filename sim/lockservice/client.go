@@ -31,7 +31,18 @@ func (s *Service) client(m *world.Machine) *client {
 // most once: never, if the request or its answer is lost, so whoever asks keeps
 // a deadline of his own. A node that does not lead, or that refuses the
 // connection because it is down, costs a further try at the next one.
+//
+// A wait (protocol.OpWait) is answered when the name may be free; the service
+// keeps no line but that of an election, so there is nothing to leave.
 func (s *Service) Do(from *world.Machine, ask protocol.Ask, done func(protocol.Reply)) {
+	switch ask.Op {
+	case protocol.OpWait:
+		s.Watch(from, protocol.Watch{Key: ask.Name}, func() { done(protocol.Reply{Op: ask.Op}) })
+		return
+	case protocol.OpLeave:
+		from.Deliver(world.OrderMessage, func() { done(protocol.Reply{Op: ask.Op}) })
+		return
+	}
 	s.ids++
 	ask.ID = s.ids
 	r := &request{client: s.client(from), ask: ask, done: done}

@@ -230,6 +230,30 @@ func TestAWatchWakesOnlyWhoWatchesTheKey(t *testing.T) {
 	}
 }
 
+func TestAWaitEndsWhenTheNameIsFree(t *testing.T) {
+	w, s, a := scripted(t, Config{})
+	b := w.Machine("B")
+	first, _ := call(w, s, a, acquire("job", "a"), 0)
+	other, _ := call(w, s, a, acquire("other", "a"), 0)
+	var woken []string
+	wait := func(name string) {
+		s.Do(b, protocol.Ask{Op: protocol.OpWait, Name: name}, func(protocol.Reply) { woken = append(woken, fmt.Sprint(name, " ", w.Now())) })
+	}
+	wait("job")
+	wait("other")
+	wait("free")
+	w.Run(2 * sec)
+	call(w, s, a, protocol.Ask{Op: protocol.OpRelease, Name: "job", Grant: first.Grant.Grant}, 0)
+	call(w, s, a, protocol.Ask{Op: protocol.OpRenew, Name: "other", Grant: other.Grant.Grant}, 0)
+	w.Run(20 * sec)
+	if got := fmt.Sprint(woken); got != "[free 0s job 2s other 12s]" {
+		t.Errorf("woken: %s", got)
+	}
+	if r, ok := call(w, s, b, protocol.Ask{Op: protocol.OpLeave, Name: "job"}, 0); !ok || r.Err != nil {
+		t.Errorf("leave: %v %v", ok, r)
+	}
+}
+
 func TestANodeThatWasDownCatchesUpBySnapshot(t *testing.T) {
 	w, s, a := scripted(t, Config{SnapshotEvery: 16})
 	n3 := s.Nodes()[2]

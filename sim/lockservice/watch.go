@@ -41,7 +41,14 @@ func (s *Service) Watch(from *world.Machine, w protocol.Watch, woken func()) {
 	next.register()
 }
 
-func election(key string) string { return key[:strings.LastIndexByte(key, '/')+1] }
+// election is what the keys of one election have in common; a name without a
+// slash stands alone.
+func election(key string) string {
+	if i := strings.LastIndexByte(key, '/'); i >= 0 {
+		return key[:i+1]
+	}
+	return key
+}
 
 func (w *watch) register() {
 	if w.over {
