@@ -66,6 +66,9 @@ func (r *request) send(node int) {
 	r.alarm.Stop()
 	r.alarm = r.m.Mono.After(r.s.cfg.Patience, func() { r.silent(node) })
 	if r.s.refuses(r.m, n) {
+		if try == 1 {
+			r.s.w.Log.Add(world.Event{Who: r.m.Name, What: "connection-refused", Name: r.ask.Name, Peer: n.Machine.Name})
+		}
 		r.m.Deliver(world.OrderMessage, func() { r.next(try, node) })
 		return
 	}

@@ -95,6 +95,7 @@ func TestTheStoryHappensAtItsInstants(t *testing.T) {
 		"13 n1 key-deleted rev 11 deadline 0",
 		"13.5 n1 key-created rev 12 deadline 23.5",
 		"16.1 n2 leads rev 12 deadline 0",
+		"16.2 B connection-refused rev 0 deadline 0",
 		"16.2 n2 renewed rev 12 deadline 26.2",
 		"26.2 n2 key-deleted rev 13 deadline 0",
 	}

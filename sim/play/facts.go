@@ -47,6 +47,7 @@ func (f *Facts) time(name string, d time.Duration, means string) {
 func (st *stage) facts(events []world.Event) Facts {
 	var f Facts
 	st.storeFacts(&f)
+	st.arithmetic(&f)
 	refused, wakes, requeued, swept, rows := 0, 0, 0, 0, 0
 	var last time.Duration
 	for _, e := range events {

@@ -49,7 +49,6 @@ func (st *stage) addLock() {
 type raft struct {
 	st     *stage
 	s      *lockservice.Service
-	others int
 	backup []byte
 }
 

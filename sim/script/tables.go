@@ -77,6 +77,7 @@ var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
 var storeKinds = map[string]params{
 	"none":    {},
 	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount},
+	"items":   {"chunks": isInt(1, 1000), "rows": isInt(1, 100_000), "holders": isInt(1, 10_000_000)},
 	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
 }
 
