@@ -1,5 +1,5 @@
-// Package readme keeps the Go code of the documents compiling: an example that
-// does not compile is worse than none.
+// Package readme keeps the Go code of the documents compiling, and runs what can
+// be run: an example that does harm is worse than none.
 package readme
 
 import (
@@ -28,7 +28,7 @@ func billChunk(context.Context, *sql.Tx, int) error { return nil }
 
 // packages are those that the examples may use without saying so.
 var packages = []string{
-	"context", "database/sql", "errors", "time",
+	"context", "database/sql", "errors", "fmt", "os", "sync", "time",
 	"github.com/stint-dev/stint",
 	"github.com/stint-dev/stint/authority",
 	"github.com/stint-dev/stint/fence",
@@ -37,15 +37,15 @@ var packages = []string{
 
 func TestReadmeExamplesHaveTenLinesAndCompile(t *testing.T) {
 	blocks := goBlocks(t, "README.md")
-	if len(blocks) != 3 {
-		t.Fatalf("README.md has %d blocks of Go, want the three ways to adopt stint", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("README.md has %d blocks of Go, want the three ways to adopt stint, of which one has two", len(blocks))
 	}
 	for _, b := range blocks {
 		if n := strings.Count(b, "\n"); n > longest {
 			t.Errorf("an example of README.md has %d lines, at most %d are promised:\n%s", n, longest, b)
 		}
 	}
-	compile(t, blocks)
+	compile(t, []string{strings.Join(blocks, "\n")}) // one calls another
 }
 
 func TestStartGuideCompiles(t *testing.T) {
@@ -104,7 +104,7 @@ func build(t *testing.T, blocks []string) (string, error) {
 	}
 	for i, b := range blocks {
 		file := filepath.Join(dir, fmt.Sprintf("block%d.go", i))
-		write(t, file, []byte(frame(b)))
+		write(t, file, []byte(frame("block", b+given)))
 		pkg := fmt.Sprintf("block%d", i)
 		overlay["Replace"][filepath.Join(here, pkg, "block.go")] = file
 		args = append(args, "./"+pkg)
@@ -120,9 +120,9 @@ func build(t *testing.T, blocks []string) (string, error) {
 
 // frame makes a file of a block: its own imports first, then those that it
 // uses.
-func frame(block string) string {
+func frame(pkg, block string) string {
 	var head, body strings.Builder
-	head.WriteString("package block\n\n")
+	fmt.Fprintf(&head, "package %s\n\n", pkg)
 	for line := range strings.Lines(block) {
 		if strings.HasPrefix(line, "import ") {
 			head.WriteString(line)
@@ -130,7 +130,6 @@ func frame(block string) string {
 			body.WriteString(line)
 		}
 	}
-	body.WriteString(given)
 	for _, p := range packages {
 		if regexp.MustCompile(`\b` + filepath.Base(p) + `\.`).MatchString(body.String()) {
 			fmt.Fprintf(&head, "import %q\n", p)
