@@ -3,10 +3,16 @@ package stint
 import (
 	"context"
 	"sync"
+	"time"
 )
 
-// maxCalls bounds the requests to the authority that are under way at once.
-const maxCalls = 64
+// maxCalls bounds the requests to the authority that are under way at once, and
+// maxAcquires those among them that can wait: a flood of acquires must not keep
+// the renewals of leases that are held.
+const (
+	maxCalls    = 64
+	maxAcquires = 48
+)
 
 // calls runs requests on goroutines of its own: a few for many, ended when idle.
 type calls struct {
@@ -14,9 +20,11 @@ type calls struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	mu      sync.Mutex
-	jobs    []func()
-	workers int
+	mu       sync.Mutex
+	urgent   []func() // renewals and releases
+	patient  []func()
+	workers  int
+	patients int // workers that run a patient job
 }
 
 func (c *calls) init() { c.ctx, c.cancel = context.WithCancel(context.Background()) }
@@ -24,11 +32,16 @@ func (c *calls) init() { c.ctx, c.cancel = context.WithCancel(context.Background
 // run runs job on a goroutine of its own.
 func (c *calls) run(job func()) { c.group.Go(job) }
 
-// queue runs job as soon as fewer than maxCalls are under way.
-func (c *calls) queue(job func()) {
+// queue runs job as soon as fewer than maxCalls are under way, an urgent one
+// before all others.
+func (c *calls) queue(job func(), urgent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, job)
+	if urgent {
+		c.urgent = append(c.urgent, job)
+	} else {
+		c.patient = append(c.patient, job)
+	}
 	if c.workers < maxCalls {
 		c.workers++
 		c.group.Go(c.work)
@@ -37,22 +50,56 @@ func (c *calls) queue(job func()) {
 
 func (c *calls) work() {
 	for {
-		c.mu.Lock()
-		if len(c.jobs) == 0 {
-			c.workers--
-			c.mu.Unlock()
+		job, patient := c.next()
+		if job == nil {
 			return
 		}
-		job := c.jobs[0]
-		c.jobs[0] = nil
-		c.jobs = c.jobs[1:]
-		c.mu.Unlock()
 		job()
+		if patient {
+			c.mu.Lock()
+			c.patients--
+			c.mu.Unlock()
+		}
 	}
 }
 
-// end cancels what is under way and waits for it.
-func (c *calls) end() {
+// next takes a job, or counts the worker out.
+func (c *calls) next() (job func(), patient bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	take := func(queue *[]func()) func() {
+		job := (*queue)[0]
+		(*queue)[0] = nil
+		*queue = (*queue)[1:]
+		return job
+	}
+	switch {
+	case len(c.urgent) > 0:
+		return take(&c.urgent), false
+	case len(c.patient) > 0 && c.patients < maxAcquires:
+		c.patients++
+		return take(&c.patient), true
+	}
+	c.workers--
+	return nil, false
+}
+
+// end cancels what is under way and waits for it, at most for a time: an
+// authority that does not listen to contexts must not hang its caller. It
+// reports whether all of it has ended.
+func (c *calls) end(within time.Duration) bool {
 	c.cancel()
-	c.group.Wait()
+	ended := make(chan struct{})
+	go func() {
+		c.group.Wait()
+		close(ended)
+	}()
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timeout.C:
+		return false
+	}
 }

@@ -115,6 +115,9 @@ func acquireError(name string, end protocol.End) error {
 		if end.Err == nil {
 			return fmt.Errorf("stint: acquiring %q: %w", name, ErrNoAnswer)
 		}
+		if errors.Is(end.Err, protocol.ErrNotSent) {
+			return fmt.Errorf("stint: acquiring %q: %w: %w", name, ErrNoAnswer, end.Err)
+		}
 		return fmt.Errorf("stint: acquiring %q: %w: %w; whatever was granted is being given back", name, ErrNoAnswer, end.Err)
 	}
 	return fmt.Errorf("stint: acquiring %q: %w", name, end.Err)

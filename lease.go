@@ -76,7 +76,8 @@ func (l *Lease) Token() fence.Token { return l.grant.Token }
 func (l *Lease) Grant() fence.Grant { return l.grant.Grant }
 
 // Context returns a context that is done when the lease is over, with a
-// *LostError as its cause. It descends from the one that was given to Acquire.
+// *LostError as its cause. It descends from the one that was given to Acquire:
+// if that ends first, the cause is its own, and Err says so a moment later.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Err returns nil while the lease is inside its stop time, and a *LostError
@@ -85,11 +86,27 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // right even if no timer has fired yet (the process was stopped, or the machine
 // slept).
 func (l *Lease) Err() error {
-	if int64(l.rt.clock.Now()) < l.stop.Load() {
+	now := int64(l.rt.clock.Now())
+	stop := l.stop.Load()
+	if now < stop {
 		return nil
+	}
+	return l.over(now, stop)
+}
+
+// over makes sure that what was found over stays over: a renewal whose answer is
+// being noted at this very moment either comes first or not at all.
+func (l *Lease) over(now, stop int64) error {
+	for stop != ended && !l.stop.CompareAndSwap(stop, ended) {
+		if stop = l.stop.Load(); now < stop {
+			return nil // it came first
+		}
 	}
 	return l.lost()
 }
+
+// ended stands for the stop time of a lease that is over.
+const ended = math.MinInt64
 
 func (l *Lease) lost() error {
 	if e := l.end.Load(); e != nil {
@@ -189,12 +206,6 @@ func (l *Lease) note(e protocol.Effect) {
 	switch e := e.(type) {
 	case protocol.Granted:
 		l.granted(e)
-	case protocol.Kept:
-		l.mu.Lock()
-		l.stats.Renewals++
-		l.stats.LastErr = nil
-		l.mu.Unlock()
-		l.stop.Store(int64(e.Stop))
 	case protocol.Starved:
 		l.starved.Store(true)
 	case protocol.Trouble:
@@ -210,9 +221,26 @@ func (l *Lease) note(e protocol.Effect) {
 			l.notify.waiting(e.Held.State)
 		}
 	case protocol.Ended:
-		l.ended(e.End)
+		l.endWith(e.End)
 	case protocol.Settled:
 		l.settleWith(e.Err)
+	}
+}
+
+// kept moves the stop time, unless Err has found the lease over.
+func (l *Lease) kept(stop authority.Instant) bool {
+	l.mu.Lock()
+	l.stats.Renewals++
+	l.stats.LastErr = nil
+	l.mu.Unlock()
+	for {
+		was := l.stop.Load()
+		if was == ended {
+			return false
+		}
+		if l.stop.CompareAndSwap(was, int64(stop)) {
+			return true
+		}
 	}
 }
 
@@ -230,7 +258,7 @@ func (l *Lease) granted(e protocol.Granted) {
 	l.result <- nil
 }
 
-func (l *Lease) ended(end protocol.End) {
+func (l *Lease) endWith(end protocol.End) {
 	if l.ctx == nil { // never granted
 		l.result <- acquireError(l.Name(), end)
 		return
@@ -238,7 +266,7 @@ func (l *Lease) ended(end protocol.End) {
 	lost := lostError(l.Name(), l.Token(), end)
 	// In this order, so that whoever sees the lease over also sees why.
 	l.end.Store(lost)
-	l.stop.Store(math.MinInt64)
+	l.stop.Store(ended)
 	l.cancel(lost)
 	l.unhook()
 }

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func inBubble(t *testing.T, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		// Last of all: what an authority that listens to no context still does
+		// comes to its end.
+		t.Cleanup(func() { time.Sleep(time.Hour) })
 		c := clock.Process()
 		inner := memlease.New(c)
 		b := &bubble{t: t, clock: c, inner: inner, net: faulty.New(inner, nil)}

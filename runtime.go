@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -187,6 +189,10 @@ func (rt *runtime) perform(l *Lease, e protocol.Effect) {
 		rt.arm(l, 0)
 		delete(rt.live, l)
 		l.quit()
+	case protocol.Kept:
+		if !l.kept(e.Stop) {
+			rt.step(l, protocol.Lapse{})
+		}
 	default:
 		l.note(e)
 	}
@@ -214,8 +220,13 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 	l.addCall(s.Op, s.Try, cancel)
 	job := func() {
 		a := protocol.Answer{Op: s.Op, Try: s.Try}
-		if a.Err = ctx.Err(); a.Err == nil { // a recalled request is never sent
+		switch ctx.Err() {
+		case nil:
 			rt.call(ctx, l, s, &a)
+		case context.DeadlineExceeded: // too many were under way
+			a.Err = fmt.Errorf("%w: %d others were under way until its time was over", protocol.ErrNotSent, maxCalls)
+		default: // a recalled request is never sent
+			a.Err = ctx.Err()
 		}
 		cancel()
 		rt.post(posted{lease: l, event: a})
@@ -224,7 +235,7 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 		rt.outbox = append(rt.outbox, func() { rt.calls.run(job) }) // lasts as long as the waiting does
 		return
 	}
-	rt.outbox = append(rt.outbox, func() { rt.calls.queue(job) })
+	rt.outbox = append(rt.outbox, func() { rt.calls.queue(job, s.Op != protocol.OpAcquire && s.Op != protocol.OpInspect) })
 }
 
 func (rt *runtime) callContext(deadline authority.Instant) (context.Context, context.CancelFunc) {
@@ -257,7 +268,7 @@ func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *proto
 
 // close ends the waiting and the leases, and waits until each is given back, at
 // most for a time.
-func (rt *runtime) close(within time.Duration) []*Lease {
+func (rt *runtime) close(within time.Duration) ([]*Lease, error) {
 	var all []*Lease
 	asked := make(chan struct{})
 	rt.post(posted{do: func() {
@@ -281,8 +292,8 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 	select {
 	case <-asked:
 	case <-rt.done: // another Close was first, and the loop has ended
-		rt.calls.end()
-		return nil
+		rt.calls.end(within)
+		return nil, nil
 	}
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
@@ -292,8 +303,10 @@ func (rt *runtime) close(within time.Duration) []*Lease {
 		rt.post(posted{do: func() { rt.abandon = true }})
 		<-rt.done
 	}
-	rt.calls.end()
-	return all
+	if !rt.calls.end(within) {
+		return all, errors.New("stint: a request is still under way: the authority does not listen to its context")
+	}
+	return all, nil
 }
 
 // timers is a heap of the leases that wait for a time.

@@ -39,7 +39,7 @@ type Options struct {
 	Margin time.Duration
 	// Renew is the time between renewals. Default 0.3 TTL.
 	Renew time.Duration
-	// Timeout bounds one request to the authority. Default 0.15 TTL.
+	// Timeout bounds one request to the authority. Default 0.15 TTL, at most 5 s.
 	Timeout time.Duration
 	// Wait bounds the waiting in Acquire and Do alone; zero waits until ctx ends.
 	Wait time.Duration
@@ -208,7 +208,8 @@ func (l *Lease) orNil(err error) (*Lease, error) {
 
 // Close ends every lease and every wait of the Client, gives the leases back,
 // each by itself, and ends the loop. Call it when the work has returned. It
-// waits at most twice Options.Timeout; the error names every lease whose release
+// waits at most twice Options.Timeout for that, and as long again for requests
+// under way if the authority does not listen to their contexts; the error names every lease whose release
 // was not confirmed by then, which runs out by itself.
 func (c *Client) Close() error {
 	c.rt.mu.Lock()
@@ -218,8 +219,9 @@ func (c *Client) Close() error {
 		<-c.rt.done
 		return nil
 	}
-	var errs []error
-	for _, l := range c.rt.close(2 * c.o.Timeout) {
+	leases, err := c.rt.close(2 * c.o.Timeout)
+	errs := []error{err}
+	for _, l := range leases {
 		if l.ctx == nil { // was never granted
 			continue
 		}

@@ -20,8 +20,8 @@ import (
 // renewing and giving up are decided above it. All methods are safe for
 // concurrent use, and return soon after ctx is done.
 //
-// Every failure is definite or it is not. Errors that match ErrHeld, ErrNotHeld
-// or ErrInvalid mean "surely not: nothing was changed". Any other error means
+// Every failure is definite or it is not. Errors that match ErrHeld, ErrNotHeld,
+// ErrInvalid, ErrBroken or ErrClosed mean "surely not: nothing was changed". Any other error means
 // "perhaps": the request may have been carried out, or may yet be.
 type Authority interface {
 	// Acquire grants r.Name to r.Nonce, or refuses with a *HeldError that says

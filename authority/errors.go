@@ -8,11 +8,14 @@ import (
 	"github.com/stint-dev/stint/fence"
 )
 
-// Sentinels, for errors.Is. All three are definite: nothing was changed.
+// Sentinels, for errors.Is. All are definite: nothing was changed.
 var (
 	ErrHeld    = errors.New("held by another")
 	ErrNotHeld = errors.New("not held")
 	ErrInvalid = errors.New("invalid request")
+	// ErrBroken: the authority cannot work as it is, and trying again does not
+	// help: its file was removed or replaced, say. Nothing was changed.
+	ErrBroken = errors.New("the authority cannot be used as it is")
 	// ErrClosed: the authority was closed before the request was sent.
 	ErrClosed = errors.New("authority is closed")
 )

@@ -52,7 +52,10 @@ func (h *Holder) acquired(a Answer) {
 	case errors.As(a.Err, &held):
 		h.forget(a.Try)
 		h.refused(held)
-	case errors.Is(a.Err, authority.ErrInvalid), errors.Is(a.Err, authority.ErrClosed):
+	case errors.Is(a.Err, ErrNotSent):
+		h.forget(a.Try)
+		h.acquireTrouble(a.Err)
+	case final(a.Err):
 		h.forget(a.Try)
 		if h.phase == asking {
 			h.fail(End{Reason: Rejected, Err: a.Err})

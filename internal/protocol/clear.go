@@ -112,5 +112,10 @@ func (h *Holder) laid(of fence.Grant, err error) bool {
 
 // definite reports whether a release's answer leaves nothing to do.
 func definite(err error) bool {
-	return err == nil || errors.Is(err, authority.ErrNotHeld) || errors.Is(err, authority.ErrClosed) || errors.Is(err, authority.ErrInvalid)
+	return err == nil || errors.Is(err, authority.ErrNotHeld) || final(err)
+}
+
+// final reports whether trying again cannot help.
+func final(err error) bool {
+	return errors.Is(err, authority.ErrClosed) || errors.Is(err, authority.ErrInvalid) || errors.Is(err, authority.ErrBroken)
 }

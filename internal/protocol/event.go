@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/stint-dev/stint/authority"
@@ -71,6 +72,14 @@ type Answer struct {
 	Err   error
 }
 
+// ErrNotSent is matched by the error of a request that never left the process:
+// the authority knows nothing of it.
+var ErrNotSent = errors.New("the request was never sent")
+
+// Lapse says that somebody has looked at the lease after its stop time and found
+// it over, although a renewal was already being noted: it is over.
+type Lapse struct{}
+
 // Beat is a sign of life of the work.
 type Beat struct{ At Instant }
 
@@ -86,6 +95,7 @@ type Tick struct{}
 func (Start) event()   {}
 func (Answer) event()  {}
 func (Beat) event()    {}
+func (Lapse) event()   {}
 func (Cancel) event()  {}
 func (Release) event() {}
 func (Tick) event()    {}

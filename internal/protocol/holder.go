@@ -134,6 +134,10 @@ func (h *Holder) Step(now Instant, ev Event) []Effect {
 		h.cancel(ev.Cause)
 	case Release:
 		h.release()
+	case Lapse:
+		if h.phase == holding {
+			h.expire()
+		}
 	case Tick:
 		h.armed = 0 // it has been used up
 	default:

@@ -38,8 +38,12 @@ func (h *Holder) sendRelease() {
 		return
 	}
 	if h.now >= h.ownLetGo() && h.released > 0 {
+		why := h.lastErr
+		if why == nil {
+			why = errors.New("no answer")
+		}
 		h.settle(fmt.Errorf("%w: the release of token %d was never confirmed (%w); the authority lets go of it by itself",
-			fence.ErrUnknown, h.grant.Token, h.lastErr))
+			fence.ErrUnknown, h.grant.Token, why))
 		return
 	}
 	h.released++

@@ -232,3 +232,33 @@ func TestSweeperSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestASweeperWaitsTheLongestLeaseAfterAnOutage: few orphans too, since their
+// holders may be about to come back.
+func TestASweeperWaitsTheLongestLeaseAfterAnOutage(t *testing.T) {
+	w := newSweeps(t, SweeperConfig{Longest: 25 * sec}, orphan("job", 7))
+	w.held = func(string) (authority.State, error) {
+		if w.now < at(15*sec) {
+			return authority.State{}, errors.New("cut off")
+		}
+		return authority.State{}, nil
+	}
+	w.step(Start{})
+	w.to(60 * sec)
+	w.want("0s braked: cut off", "10s braked: cut off", "20s braked: the authority has only just come back",
+		`50s requeue #7 "job" of 7 at fence 7`)
+}
+
+// TestWhatWasSeenBeforeAnOutageDoesNotCount.
+func TestWhatWasSeenBeforeAnOutageDoesNotCount(t *testing.T) {
+	w := newSweeps(t, SweeperConfig{Again: 15 * sec, Longest: sec}, orphan("job", 7))
+	w.held = func(string) (authority.State, error) {
+		if w.now == at(10*sec) {
+			return authority.State{}, errors.New("cut off")
+		}
+		return authority.State{}, nil
+	}
+	w.step(Start{})
+	w.to(60 * sec)
+	w.want("10s braked: cut off", "20s braked: the authority has only just come back", `40s requeue #6 "job" of 7 at fence 7`)
+}

@@ -25,7 +25,16 @@ type Times struct {
 	Timeout time.Duration // of one request
 }
 
-// WithDefaults fills what is zero: 10 s, and 0.2, 0.3 and 0.15 of the length.
+// MaxTimeout is the most that one request is given by default: a lease of a day
+// is no reason to wait an hour for an authority that does not answer.
+const MaxTimeout = 5 * time.Second
+
+// ShortestLength is the shortest lease whose default times are safe, in whole
+// milliseconds.
+const ShortestLength = 11 * time.Millisecond
+
+// WithDefaults fills what is zero: 10 s, and 0.2, 0.3 and 0.15 of the length;
+// the last is at most MaxTimeout.
 func (t Times) WithDefaults() Times {
 	if t.Length == 0 {
 		t.Length = 10 * time.Second
@@ -38,7 +47,7 @@ func (t Times) WithDefaults() Times {
 		t.Renew = t.Length / 10 * 3
 	}
 	if t.Timeout == 0 {
-		t.Timeout = t.Length / 20 * 3
+		t.Timeout = min(t.Length/20*3, MaxTimeout)
 	}
 	return t
 }
@@ -52,6 +61,9 @@ func (t Times) LeastMargin() time.Duration {
 // Check returns every rule that the times break, in one error.
 func (t Times) Check() error {
 	if err := authority.CheckLength(t.Length); err != nil {
+		if length := (*authority.LengthError)(nil); errors.As(err, &length) && length.Nearest < ShortestLength {
+			length.Nearest = ShortestLength
+		}
 		return err
 	}
 	var broken []error
