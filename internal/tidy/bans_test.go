@@ -79,6 +79,7 @@ var naps = []string{
 // times.
 var shortTimers = []string{
 	"runtime.go", // how long Close waits for its releases
+	"calls.go",   // how long Close waits for requests under way
 }
 
 func bannedNames(files []source) []string {
