@@ -13,7 +13,8 @@ import (
 //
 // It returns f's error. If the lease was over before f returned, the error also
 // matches the reason (ErrExpired, ErrTakenOver, …), even if f returned nil: what
-// f did last may have come too late, and only the resource can tell.
+// f did last may have come too late, and only the resource can tell. A lease that
+// f has released itself was not lost.
 func (c *Client) Do(ctx context.Context, name string, f func(context.Context, *Lease) error) error {
 	l, err := c.Acquire(ctx, name)
 	if err != nil {
@@ -27,7 +28,7 @@ func (c *Client) Do(ctx context.Context, name string, f func(context.Context, *L
 		_ = l.Release(rctx) // goes on in the background; the lease runs out at the latest
 	}()
 	err = f(l.Context(), l)
-	if lost := l.Err(); lost != nil && !errors.Is(err, lost) {
+	if lost := l.Err(); lost != nil && !errors.Is(lost, ErrReleased) && !errors.Is(err, lost) {
 		return errors.Join(err, lost)
 	}
 	return err

@@ -298,6 +298,17 @@ func TestDoSaysThatTheLeaseWasOverThoughTheWorkSaysNothing(t *testing.T) {
 	})
 }
 
+func TestDoDoesNotMindThatItsWorkReleasesTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		err := b.client(Options{}).Do(t.Context(), "job", func(ctx context.Context, l *Lease) error {
+			return l.Release(context.WithoutCancel(ctx))
+		})
+		if err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // While work that ignores its context still runs, nobody else is let in before
 // the authority's own expiry.
 func TestALeaseIsNeverGivenAwayBeforeTheWorkHasReturned(t *testing.T) {
