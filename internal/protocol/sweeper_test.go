@@ -262,3 +262,28 @@ func TestWhatWasSeenBeforeAnOutageDoesNotCount(t *testing.T) {
 	w.to(60 * sec)
 	w.want("10s braked: cut off", "20s braked: the authority has only just come back", `40s requeue #6 "job" of 7 at fence 7`)
 }
+
+// TestASweepThatFallsDueDuringAnotherWaits: after a pause the two come close.
+func TestASweepThatFallsDueDuringAnotherWaits(t *testing.T) {
+	s := NewSweeper(SweeperConfig{})
+	step := func(now time.Duration, ev Event) []Effect {
+		out := s.Step(at(now), ev)
+		if arm, ok := find[Arm](out); ok && arm.At != 0 && arm.At <= at(now) {
+			t.Fatalf("at %v the machine asks for a tick at %v, and would for ever", now, arm.At)
+		}
+		return out
+	}
+	step(0, Start{})
+	step(0, Scanned{Try: 1})
+	scan, ok := find[Scan](step(ms(19500), Tick{})) // of 10 s
+	if !ok {
+		t.Fatal("no sweep after the pause")
+	}
+	step(ms(19600), Scanned{Try: scan.Try, Rows: []fence.Row{orphan("job", 7)}})
+	if out := step(20*sec, Tick{}); has[Scan](out) {
+		t.Fatalf("two sweeps at once: %v", out)
+	}
+	if out := step(ms(20500), Inspected{Try: scan.Try, Name: "job"}); !has[Scan](out) {
+		t.Fatalf("the sweep of 20 s is left out: %v", out)
+	}
+}

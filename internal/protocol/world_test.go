@@ -87,6 +87,8 @@ type body struct {
 	paused time.Duration // until
 	timer  int           // counts the Arms; only the last one rings
 	hear   func(now Instant, ev Event)
+	last   Instant // of the last tick
+	ticks  int     // at that instant
 }
 
 func (w *world) body(name string) *body {
@@ -120,9 +122,20 @@ func (b *body) arm(at Instant) {
 	}
 	b.later(at, func() {
 		if n == b.timer {
+			b.spin(at)
 			b.hear(b.clock(), Tick{})
 		}
 	})
+}
+
+// spin notices a machine that asks for the tick that it has just had.
+func (b *body) spin(at Instant) {
+	if at != b.last {
+		b.last, b.ticks = at, 0
+	}
+	if b.ticks++; b.ticks > 10 {
+		b.w.broken("%s asks for one tick, at %v, again and again", b.name, at)
+	}
 }
 
 // naps pauses the body now and then, until a time.
