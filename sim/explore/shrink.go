@@ -1,0 +1,99 @@
+package explore
+
+import (
+	"slices"
+	"time"
+)
+
+// shrinkRuns bounds the runs that shrinking one plan may take.
+const shrinkRuns = 4000
+
+// shrinker looks for a smaller plan that breaks the same promise.
+type shrinker struct {
+	promise string
+	runs    int
+}
+
+// Shrink leaves out of a plan what its violation does not need: first faults, in
+// blocks that get smaller, then settings, then the odd digits of its times. The
+// plan must break a promise; the smaller one breaks the same.
+func Shrink(p Plan) Plan {
+	r := Run(p, false)
+	if r.Broken == nil {
+		return p
+	}
+	s := &shrinker{promise: r.Broken.Promise}
+	for {
+		before := len(p.Faults)
+		p = s.fewer(p)
+		p = s.simpler(p)
+		if len(p.Faults) == before || s.runs >= shrinkRuns {
+			break
+		}
+	}
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(max(-1, min(1, a.At-b.At))) })
+	return p
+}
+
+// breaks reports whether a plan still breaks the promise.
+func (s *shrinker) breaks(p Plan) bool {
+	if s.runs++; s.runs > shrinkRuns || p.Check() != nil {
+		return false
+	}
+	if r := Run(p, false); r.Broken == nil || r.Broken.Promise != s.promise {
+		return false
+	}
+	if p.Without == 0 {
+		return true
+	}
+	// What breaks with every rule on, too, shows nothing of the rule: a world
+	// where nobody starts gets nothing done either way.
+	p.Without = 0
+	r := Run(p, false)
+	return r.Broken == nil || r.Broken.Promise != s.promise
+}
+
+// fewer leaves out blocks of faults: halves first, single ones in the end.
+func (s *shrinker) fewer(p Plan) Plan {
+	for size := len(p.Faults); size >= 1; size /= 2 {
+		for from := 0; from < len(p.Faults); {
+			to := min(from+size, len(p.Faults))
+			less := p.With(slices.Concat(p.Faults[:from], p.Faults[to:]))
+			if s.breaks(less) {
+				p = less
+			} else {
+				from = to
+			}
+		}
+	}
+	return p
+}
+
+// simpler tries plainer settings and times, each alone.
+func (s *shrinker) simpler(p Plan) Plan {
+	try := func(change func(*Plan)) {
+		q := p.With(slices.Clone(p.Faults))
+		change(&q)
+		if s.breaks(q) {
+			p = q
+		}
+	}
+	try(func(q *Plan) { q.Sweep, q.Again = 0, 0 })
+	try(func(q *Plan) { q.Checkpoint = 0 })
+	try(func(q *Plan) { q.Beat = 0 })
+	for q := p; q.Workers > 1; {
+		q.Workers--
+		if !s.breaks(q) {
+			break
+		}
+		p = q
+	}
+	for i := range p.Faults {
+		for _, unit := range []time.Duration{time.Second, 100 * time.Millisecond} {
+			try(func(q *Plan) { q.Faults[i].At = q.Faults[i].At.Round(unit) })
+			try(func(q *Plan) { q.Faults[i].For = q.Faults[i].For.Round(unit) })
+			try(func(q *Plan) { q.Faults[i].By = q.Faults[i].By.Round(unit) })
+		}
+	}
+	return p
+}
