@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -87,6 +89,10 @@ func filePath(raw string) (string, bool) {
 }
 
 func open(ctx context.Context, raw string) (authority.Authority, error) {
+	if u, err := url.Parse(raw); err == nil && u.Scheme != "" && !slices.Contains(authority.Schemes(), u.Scheme) {
+		return nil, &report.Problem{Code: report.ExitConfig, What: "this stint does not know authorities like " + authority.Redact(raw),
+			Data: "no lease was taken and no command started", Do: "it knows these kinds: " + strings.Join(authority.Schemes(), ", ") + "; check --authority and STINT_AUTHORITY"}
+	}
 	a, err := authority.Open(ctx, raw)
 	if err == nil {
 		return a, nil

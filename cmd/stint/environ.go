@@ -3,18 +3,30 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/authority"
 )
 
 // environment is what the command is told.
 func (s *session) environment(lease *stint.Lease, socket string) []string {
 	return setEnv(os.Environ(),
+		"STINT_OUTER="+strings.Join(append(surrounding(), lease.Grant().String()), " "),
 		"STINT_NAME="+s.name,
 		fmt.Sprintf("STINT_TOKEN=%d", lease.Token()),
 		"STINT_GRANT="+lease.Grant().String(),
 		"STINT_SOCKET="+socket)
+}
+
+// surrounding are the grants of the stint runs that this one is inside of. What
+// one of them holds is not free before this one has ended.
+func surrounding() []string { return strings.Fields(os.Getenv("STINT_OUTER")) }
+
+// insideOf reports whether s is held by a run that this one is inside of.
+func insideOf(s authority.State) bool {
+	return s.Held && slices.Contains(surrounding(), s.Grant.String())
 }
 
 // setEnv replaces variables: the last of two equal names does not win everywhere.

@@ -88,9 +88,19 @@ func list(ctx context.Context, a authority.Authority, all bool) ([]authority.Sta
 }
 
 func unanswered(err error) error {
-	return &report.Problem{Code: report.ExitService, What: "the authority did not answer", Err: err,
+	p := &report.Problem{Code: report.ExitService, What: "the authority did not answer", Err: err,
 		Data: "nothing was changed", Do: "try again"}
+	if !silent(err) { // it did, or its file says what is wrong
+		p.What = "the authority cannot be used"
+	}
+	if errors.Is(err, authority.ErrBroken) {
+		p.Do = "" // it says so itself, and trying again does not help
+	}
+	return p
 }
+
+// silent tells an authority that gave no answer in time from one that failed.
+func silent(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 func showCommand() *cobra.Command {
 	var o lookFlags
@@ -106,6 +116,7 @@ free: that is no error.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.show(args[0]) },
 	}
 	o.place.flags(c.Flags())
+	c.ValidArgsFunction = o.completeNames(cobra.ShellCompDirectiveNoFileComp)
 	c.Flags().BoolVar(&o.json, "json", false, "write a JSON object")
 	return c
 }

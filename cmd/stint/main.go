@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 )
 
 // commands are stint's own; each adds itself by one line.
@@ -63,8 +64,6 @@ checks.
 		Example: `  stint run nightly -- ./nightly.sh        wait for the lease, then run
   stint run -n nightly -- ./nightly.sh     or give up at once (exit code 75)
   stint ls                                 who holds what`,
-		SuggestionsMinimumDistance: 2,
-
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version().Version,
@@ -79,11 +78,13 @@ checks.
 	}
 	root.SetVersionTemplate("stint {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return report.Usage(err.Error(), "see: "+c.CommandPath()+" --help")
+		return report.Usage(settings.FlagError(err), "see: "+c.CommandPath()+" --help")
 	})
 	for _, command := range commands {
 		root.AddCommand(command())
 	}
+	root.SetHelpCommand(helpCommand())
+	addCompletion(root)
 	return root
 }
 
@@ -91,11 +92,41 @@ func noSuchCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	do := "see: stint --help"
+	do := "see: " + c.CommandPath() + " --help"
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		do = "did you mean: stint " + strings.Join(near, ", stint ") + "?"
+		stem := c.CommandPath() + " "
+		do = "did you mean: " + stem + strings.Join(near, ", "+stem) + "?"
 	}
-	return report.Usage("there is no command "+args[0], do)
+	return report.Usage("there is no command "+c.CommandPath()+" "+args[0], do)
+}
+
+// helpCommand and completionCommand are cobra's, but know a mistake when they
+// see one.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if about == nil || err != nil || len(rest) > 0 && about.HasSubCommands() {
+				if about == nil || len(rest) == 0 {
+					about, rest = c.Root(), args
+				}
+				return noSuchCommand(about, rest)
+			}
+			return about.Help()
+		},
+	}
+}
+
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noSuchCommand, func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
 }
 
 // exactly wants n arguments and names them in its error.

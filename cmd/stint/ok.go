@@ -16,7 +16,7 @@ inside its stop time, 76 when it is not, or when stint does not answer.
 
 It asks the stint that runs the command, over STINT_SOCKET. The answer is
 counted from before the question, by this host's boot clock; so a stint that is
-frozen is a no after --timeout, and an answer never says yes for longer than it
+frozen is a no after a second, and an answer never says yes for longer than it
 is true.
 
 It is a check before a step, not a guard of the step: the process may be paused

@@ -28,7 +28,7 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 		}
 		done <- err
 	}()
-	err := s.await(done, cancel, nil, nil)
+	err := s.await("store of the fence", done, cancel, nil, nil)
 	if err == nil {
 		return f, claim, nil
 	}

@@ -48,9 +48,9 @@ type broken struct {
 	Reason string `json:"reason"`
 	By     string `json:"by"`
 	At     string `json:"at"`
-	Fence  string `json:"fence,omitempty"`        // the store that shuts the token out
-	Raised int64  `json:"fence_token,omitempty"`  // to what its fence was raised
-	Left   string `json:"holder_may_go_on_until"` // without a fence; by this host's wall clock
+	Fence  string `json:"fence,omitempty"`                  // the store that shuts the token out
+	Raised int64  `json:"fence_token,omitempty"`            // to what its fence was raised
+	Left   string `json:"holder_may_go_on_until,omitempty"` // without a fence; by this host's wall clock
 }
 
 func releaseCommand() *cobra.Command {
@@ -65,6 +65,7 @@ func releaseCommand() *cobra.Command {
 		Args: exactly("NAME"),
 		RunE: func(_ *cobra.Command, args []string) error { return o.release(args[0]) },
 	}
+	c.ValidArgsFunction = o.completeNames(cobra.ShellCompDirectiveNoFileComp)
 	f := c.Flags()
 	o.place.flags(f)
 	f.Int64Var(&o.token, "token", 0, "the token of the lease to end, as stint show tells it")
@@ -159,9 +160,10 @@ func (o *releaseFlags) confirm(out *report.Printer, s authority.State) error {
 // seen. In the other order the next holder could write beside the old one.
 func (o *releaseFlags) end(ctx context.Context, a authority.Authority, out *report.Printer, s authority.State) error {
 	r := broken{Name: s.Name, Token: int64(s.Grant.Token), Grant: s.Grant.String(), Holder: s.Holder,
-		Reason: o.reason, By: who(), At: time.Now().Format(time.RFC3339),
-		Left: time.Now().Add(s.Left).Format(time.RFC3339)}
-	if o.fence != "" {
+		Reason: o.reason, By: who(), At: time.Now().Format(time.RFC3339)}
+	if o.fence == "" {
+		r.Left = time.Now().Add(s.Left).Format(time.RFC3339)
+	} else {
 		if err := bar(ctx, o.fence, s.Name, s.Grant.Token); err != nil {
 			return &report.Problem{Code: report.ExitService, What: "the fence could not be raised", Err: err,
 				Data: "the lease was not released", Do: "check --fence, or leave it out if the holder is surely dead"}

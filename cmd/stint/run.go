@@ -30,6 +30,8 @@ CMD is told what it holds:
   STINT_TOKEN   the number that orders its holders, for people
   STINT_GRANT   token.nonce: what a resource checks (see --fence)
   STINT_SOCKET  where "stint ok" asks whether the lease still holds
+  STINT_OUTER   the grants of all stint runs around CMD: a stint run in CMD that
+                would wait for one of them refuses instead
 
 When the lease cannot be kept, CMD's group gets TERM (and CONT) --grace before
 the stop time, and KILL in time to be gone by the stop time; the exit code is
@@ -48,7 +50,8 @@ starts: from then on the store refuses what an earlier holder still sends. Exit
 code 0 marks the job DONE; any other leaves its claim for a sweeper.
 
 Every flag can be set by a variable: --no-wait is STINT_NO_WAIT=true, --ttl is
-STINT_TTL. The flag wins.
+STINT_TTL. The flag wins. An empty variable is one that is not set; only an empty
+STINT_FENCE is refused, since the job would run without its fence.
 
 ` + exitCodesHelp
 
@@ -106,6 +109,7 @@ func runCommand() *cobra.Command {
 	}
 	c.Flags().SetInterspersed(false)
 	o.flags(c.Flags())
+	c.ValidArgsFunction = o.completeNames(cobra.ShellCompDirectiveDefault)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, argv, err := splitRun(c, args)
 		if err != nil || argv == nil {
@@ -129,7 +133,7 @@ func splitRun(c *cobra.Command, args []string) (name string, argv []string, err 
 	name, argv = args[0], args[1:]
 	if c.Flags().ArgsLenAtDash() < 0 { // after -- nothing is a flag
 		if err := c.Flags().Parse(argv); err != nil {
-			return "", nil, report.Usage(err.Error(), "see: stint run --help")
+			return "", nil, report.Usage(settings.FlagError(err), "see: stint run --help")
 		}
 		if help, _ := c.Flags().GetBool("help"); help {
 			return "", nil, c.Help()
@@ -151,6 +155,9 @@ func (o *runFlags) complete(f *pflag.FlagSet) error {
 		return err
 	}
 	o.waitGiven, o.graceGiven = f.Changed("wait"), f.Changed("grace")
+	if o.noWait && o.wait > 0 {
+		return report.Usage("--no-wait and --wait "+o.wait.String()+" exclude each other", "give one of them")
+	}
 	if o.conflictCode < 0 || o.conflictCode > 255 {
 		return report.Usage(fmt.Sprintf("--conflict-exit-code %d is not an exit code", o.conflictCode), "give one from 0 to 255")
 	}
@@ -181,8 +188,12 @@ func checkFence(raw string) error {
 	return nil
 }
 
-// fromEnv reads STINT_ variables for the flags that were not given.
+// fromEnv reads STINT_ variables for the flags that were not given. A flag that
+// was given empty is refused: it would do without what it was written for.
 func fromEnv(f *pflag.FlagSet) error {
+	if name := settings.EmptyGiven(f, "authority", "fence"); name != "" {
+		return report.Usage("--"+name+" is empty", "give its URL, or leave it out (was a variable of the script not set?)")
+	}
 	if err := settings.FromEnv(f); err != nil {
 		return &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "correct the variable or unset it"}
 	}

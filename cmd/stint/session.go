@@ -85,13 +85,18 @@ func (s *session) notify() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// retrying tells that the authority gives no answer, but not for each try.
+// retrying tells that the authority gives no answer, or a failure, but not for
+// each try.
 func (s *session) retrying() func(error) {
 	var last time.Time // Retrying is called by one goroutine
 	return func(err error) {
 		if now := time.Now(); now.Sub(last) >= plainEvery {
 			last = now
-			s.out.Soon("no answer from the authority, trying again: %v", err)
+			what := "the authority failed"
+			if silent(err) {
+				what = "no answer from the authority"
+			}
+			s.out.Soon("%s, trying again: %v", what, err)
 		}
 	}
 }
@@ -116,7 +121,7 @@ func (s *session) hold(lease *stint.Lease) error {
 	s.out.Line("holding %s with token %d", report.Name(s.name), lease.Token())
 	f, claim, err := s.raise(lease)
 	if err != nil {
-		s.release(lease)
+		s.release(lease, err)
 		return err
 	}
 	code, err := s.runUnder(lease)
@@ -126,7 +131,7 @@ func (s *session) hold(lease *stint.Lease) error {
 		}
 		f.Close()
 	}
-	s.release(lease)
+	s.release(lease, err)
 	if err == nil && code != 0 {
 		err = exitCode(code)
 	}
@@ -168,17 +173,20 @@ func (s *session) lost(cause error, data string) error {
 }
 
 // release gives the lease back. If that fails, it runs out by itself; so it is
-// not tried for longer than that takes.
-func (s *session) release(lease *stint.Lease) {
+// not tried for longer than that takes. That a lease which was lost, why, cannot
+// be given back either is no news.
+func (s *session) release(lease *stint.Lease, why error) {
 	left := lease.Status().Left
 	if left == 0 {
 		return // over already; closing the client gives back what is left of it
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), min(s.patience(), left))
 	defer cancel()
-	if err := lease.Release(ctx); err != nil && !errors.Is(err, authority.ErrNotHeld) {
+	err := lease.Release(ctx)
+	p, ok := errors.AsType[*report.Problem](why)
+	if lost := ok && p.Code == report.ExitLost; err != nil && !lost && !errors.Is(err, authority.ErrNotHeld) {
 		s.out.Line("the lease could not be released: %v", err)
-		s.out.Line("nothing is lost: it runs out by itself within %v", s.times.TTL)
+		s.out.Line("it runs out by itself within %v; until then the next one waits", s.times.TTL)
 	}
 }
 

@@ -31,50 +31,73 @@ func (s *session) acquire(client *stint.Client, waiting <-chan authority.State) 
 		lease = l
 		done <- err
 	}()
-	err := s.await(done, cancel, newWaitLine(s.out, s.name), waiting)
+	err := s.await("authority", done, cancel, newWaitLine(s.out, s.name), waiting)
 	if err != nil {
 		return nil, s.notAcquired(err)
 	}
 	return lease, nil
 }
 
+// unheard is how long nothing may come from the authority or the store before
+// that is said.
+const unheard = 1500 * time.Millisecond
+
 // await waits for done. A signal cancels what runs, and the error is then the
-// signal's exit code; a second signal does not wait any longer.
-func (s *session) await(done <-chan error, cancel func(), w *waitLine, waiting <-chan authority.State) error {
+// signal's exit code; a second signal does not wait any longer. When nothing
+// comes from whom, that is said.
+func (s *session) await(whom string, done <-chan error, cancel func(), w *waitLine, waiting <-chan authority.State) error {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	var code exitCode
+	quiet := time.After(unheard)
+	var end error // what to return in place of done's
 	var late <-chan time.Time
 	for {
 		select {
 		case <-late:
-			return code
+			return end
 		case err := <-done:
-			if code != 0 {
-				return code
+			if end != nil {
+				return end
 			}
 			return err
 		case sig := <-s.signals:
 			c := endedBy(sig)
-			if c != 0 && code != 0 {
-				return code
+			if c != 0 && late != nil {
+				return end
 			}
 			if c != 0 {
-				code = c
+				end = c
 				s.hurry, late = time.Now().Add(atOnce), time.After(atOnce/2)
 				cancel()
 			}
 		case st := <-waiting:
+			quiet = nil
+			if end == nil && insideOf(st) {
+				end = s.inItself()
+				cancel()
+			}
 			w.heard(st)
+		case <-quiet:
+			s.out.Soon("the %s has not answered yet", whom)
 		case <-tick.C:
 			w.draw()
 		}
 	}
 }
 
+// inItself refuses a wait for what cannot be free before this wait has ended.
+func (s *session) inItself() error {
+	return &report.Problem{Code: report.ExitUsage,
+		What: report.Name(s.name) + " is held by the stint run that this one is inside of: it would wait for itself for ever",
+		Data: "the command was not started", Do: "run the command without a second stint run, or under another name"}
+}
+
 func (s *session) notAcquired(err error) error {
 	if _, ok := errors.AsType[exitCode](err); ok {
 		return err
+	}
+	if p, ok := errors.AsType[*report.Problem](err); ok {
+		return p
 	}
 	p := &report.Problem{Code: report.ExitService, What: "the lease on " + report.Name(s.name) + " was not taken", Err: err,
 		Data: "the command was not started", Do: "check the authority, then try again"}
@@ -86,6 +109,8 @@ func (s *session) notAcquired(err error) error {
 		return exitCode(s.conflictCode) // 0 is allowed, and is an end, not an error
 	case errors.Is(err, authority.ErrInvalid):
 		p.Code, p.Do = report.ExitUsage, "see: stint run --help"
+	case errors.Is(err, authority.ErrBroken):
+		p.Do = "" // it says so itself, and trying again does not help
 	}
 	return p
 }

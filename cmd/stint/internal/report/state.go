@@ -18,13 +18,13 @@ import (
 type Lease struct {
 	Name    string  `json:"name"`
 	Held    bool    `json:"held"`
-	Token   int64   `json:"token"`             // of the living grant, else of the last one; 0: never held
-	Grant   string  `json:"grant,omitempty"`   // token.nonce
-	Holder  string  `json:"holder,omitempty"`  //
-	Since   string  `json:"since,omitempty"`   // RFC 3339, by the authority's wall clock
-	TTL     float64 `json:"ttl_seconds"`       // the lease length
-	Left    float64 `json:"left_seconds"`      // until the authority lets go; 0 when free
-	Waiters int     `json:"waiters,omitempty"` // in line
+	Token   int64   `json:"token"`            // of the living grant, else of the last one; 0: never held
+	Grant   string  `json:"grant,omitempty"`  // token.nonce
+	Holder  string  `json:"holder,omitempty"` //
+	Since   string  `json:"since,omitempty"`  // RFC 3339, by the authority's wall clock; only while it is held
+	TTL     float64 `json:"ttl_seconds"`      // the lease length
+	Left    float64 `json:"left_seconds"`     // until the authority lets go; 0 when free
+	Waiters int     `json:"waiters"`          // in line
 }
 
 // FromState translates an authority's answer.
@@ -34,11 +34,12 @@ func FromState(s authority.State) Lease {
 	if !s.Grant.IsZero() {
 		l.Grant = s.Grant.String()
 	}
+	if !s.Held {
+		return l // since when the last holder held it would read as since when it is free
+	}
+	l.Left = max(s.Left, 0).Seconds()
 	if !s.Since.IsZero() {
 		l.Since = s.Since.Format(time.RFC3339)
-	}
-	if s.Held {
-		l.Left = max(s.Left, 0).Seconds()
 	}
 	return l
 }
@@ -56,11 +57,11 @@ func Table(w io.Writer, states []authority.State) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tTOKEN\tHOLDER\tSINCE\tLEFT\tWAITING")
 	for _, s := range states {
-		holder, left := "(free)", "-"
+		holder, since, left := "(free)", "-", "-"
 		if s.Held {
-			holder, left = orDash(Clean(s.Holder)), Short(s.Left)
+			holder, since, left = orDash(Clean(s.Holder)), Since(s.Since, time.Now()), Short(s.Left)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\n", Name(s.Name), s.Grant.Token, holder, Since(s.Since, time.Now()), left, s.Waiters)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%d\n", Name(s.Name), s.Grant.Token, holder, since, left, s.Waiters)
 	}
 	return t.Flush()
 }

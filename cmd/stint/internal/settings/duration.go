@@ -45,13 +45,12 @@ func ParseDuration(s string) (time.Duration, error) {
 		return v, nil
 	case bareNumber.MatchString(s):
 		return 0, fmt.Errorf("%q has no unit: write %ss for seconds (or ms, m, h)", s, strings.TrimPrefix(s, "+"))
-	case strings.Contains(err.Error(), "invalid duration") && looksLong(s):
+	case countable.MatchString(s): // well written, and refused all the same
 		return 0, fmt.Errorf("%q is longer than can be counted: write something like 10s", s)
 	default:
 		return 0, fmt.Errorf("%q is not a duration: write something like 10s, 500ms or 1m30s", s)
 	}
 }
 
-var longNumber = regexp.MustCompile(`^[0-9]{10,}(ns|us|ms|s|m|h)$`)
-
-func looksLong(s string) bool { return longNumber.MatchString(s) }
+// countable is what time.ParseDuration reads, but for its range.
+var countable = regexp.MustCompile(`^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)

@@ -23,17 +23,32 @@ func EnvName(flag string) string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// FromEnv sets every flag that was not given from its variable; an empty
-// variable is one that is not set. The error names the variable.
+// neverEmpty are variables that an empty value does not unset: a script that
+// fails to fill in its store would run without any fence.
+var neverEmpty = map[string]bool{"fence": true}
+
+// excludes are flags that contradict each other: one that was given wins over
+// the other one's variable too.
+var excludes = map[string]string{"authority": "local", "local": "authority", "wait": "no-wait", "no-wait": "wait"}
+
+// FromEnv sets every flag that was not given from its variable. An empty
+// variable is one that is not set, but for that of --fence, which is refused. The
+// error names the variable.
 func FromEnv(flags *pflag.FlagSet) error {
 	var first error
+	given := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() != "false" })
 	flags.VisitAll(func(f *pflag.Flag) {
 		env := EnvName(f.Name)
-		if first != nil || f.Changed || env == "" {
+		if first != nil || f.Changed || env == "" || given[excludes[f.Name]] {
 			return
 		}
-		v := os.Getenv(env)
-		if v == "" {
+		v, set := os.LookupEnv(env)
+		switch {
+		case set && v == "" && neverEmpty[f.Name]:
+			first = &EnvError{env, errors.New("it is empty; unset it to do without")}
+			return
+		case v == "":
 			return
 		}
 		if err := f.Value.Set(v); err != nil {
@@ -43,6 +58,25 @@ func FromEnv(flags *pflag.FlagSet) error {
 		f.Changed = true
 	})
 	return first
+}
+
+// FlagError says what is wrong with the flags of a command line, in plain words.
+func FlagError(err error) string {
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return "--" + bad.GetFlag().Name + ": " + plain(bad.Unwrap())
+	}
+	return err.Error()
+}
+
+// EmptyGiven is a flag of those names that was given with an empty value: a
+// script's variable that was not set, most likely. "": there is none.
+func EmptyGiven(flags *pflag.FlagSet, names ...string) string {
+	for _, name := range names {
+		if f := flags.Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // EnvError is a bad value in the environment.

@@ -28,6 +28,7 @@ func TestADurationNeedsAUnit(t *testing.T) {
 		{"-1s", 0, "negative"},
 		{"1e9h", 0, "not a duration"},
 		{"9999999999h", 0, "longer than can be counted"},
+		{"3000000h", 0, "longer than can be counted"},
 		{"ten", 0, "not a duration"},
 		{"", 0, "not a duration"},
 		{"10 s", 0, "not a duration"},
