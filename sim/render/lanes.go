@@ -177,7 +177,7 @@ func (s Style) line(left, mid string, midWidth int, text string, e world.Event) 
 	room := s.Width - len(left) - midWidth
 	parts := []string{text}
 	if s.Width > 0 && room > 20 {
-		parts = wrap(text+mark(e), room)
+		parts = wrap(text, room)
 	}
 	var b strings.Builder
 	b.WriteString(left + mid + s.paint(code, parts[0]) + "\n")

@@ -58,6 +58,9 @@ func TestLanesShowWhoHoldsSleepsAndDies(t *testing.T) {
 
 func TestLinesFitTheTerminal(t *testing.T) {
 	r := run(t, protocol.RuleFence)
+	if text := Lanes(run(t, 0), Style{Width: 100}); strings.Count(text, "[refused]") != 1 {
+		t.Errorf("one refusal is marked %d times", strings.Count(text, "[refused]"))
+	}
 	for _, width := range []int{60, 80, 120} {
 		for _, line := range strings.Split(Lanes(r, Style{Width: width}), "\n") {
 			if n := len([]rune(line)); n > width {

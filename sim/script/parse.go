@@ -74,9 +74,11 @@ func (s *Script) split(head string) error {
 		line = strings.TrimSpace(line)
 		if comment, ok := strings.CutPrefix(line, "#"); ok {
 			comment = strings.TrimSpace(comment)
-			if s.Title == "" {
+			switch {
+			case len(s.Lines) > 0: // a remark between the lines
+			case s.Title == "":
 				s.Title = comment
-			} else {
+			default:
 				notice = append(notice, comment)
 			}
 			continue
