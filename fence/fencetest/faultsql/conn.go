@@ -14,6 +14,10 @@ type conn struct {
 	broken bool // used by one goroutine at a time, as every driver.Conn
 }
 
+// Raw is the driver's own connection, for what a test or a fence asks of it
+// beside requests (a commit hook, say).
+func (c *conn) Raw() driver.Conn { return c.Conn }
+
 // do sends one request.
 func (c *conn) do(op Op, query string, send func() error) error {
 	if c.broken {
