@@ -21,6 +21,7 @@ type Sequence struct {
 	known   bool
 	lost    string
 	applied bool
+	spoiled error
 }
 
 // NewSequence starts at count, the row's Seq when the claim was raised.
@@ -82,3 +83,11 @@ func (s *Sequence) Settle(applied bool, count int64) {
 
 // Applied tells how the last transaction ended.
 func (s *Sequence) Applied() bool { return s.applied }
+
+// Spoil ends the claim as a writer: what its transactions wrote is no longer
+// what was counted, and why says so. The holder raises again, and reads how far
+// the work came, before it goes on.
+func (s *Sequence) Spoil(why error) { s.lost, s.spoiled = "", why }
+
+// Spoiled is what Spoil noted, or nil.
+func (s *Sequence) Spoiled() error { return s.spoiled }
