@@ -32,10 +32,21 @@ type dialect struct {
 	migrate [][]string
 	// busy tells an error that says only "somebody else has the lock".
 	busy func(error) bool
+	// locked is busy without the doubtful: after COMMIT, it says that COMMIT
+	// was not carried out.
+	locked func(error) bool
 	// missing tells an error that says that the table does not exist.
 	missing func(error) bool
 	// held says, for people, what holds a lock for long.
 	held string
+	// reader says it of a lock that only COMMIT meets.
+	reader string
+	// gone tells COMMIT's or ROLLBACK's error that no transaction is open: it
+	// ended before, by the database itself or by a statement.
+	gone func(error) bool
+	// commitHook gives, for a driver's connection, how a commit hook is set on
+	// it (nil takes it away); nil where the driver has none.
+	commitHook func(driverConn any) func(allow func() bool)
 }
 
 var dialects = map[Dialect]*dialect{SQLite: sqliteDialect}

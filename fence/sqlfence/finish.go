@@ -18,7 +18,10 @@ var errDone = errors.New("nothing to commit")
 // report exactly one row affected; otherwise roll back, and Check says why.
 //
 // It does not count transactions as InTx does: several writers of one grant may
-// use it at once, and settling a lost COMMIT answer is up to the caller.
+// use it at once, and settling a lost COMMIT answer is up to the caller. So is
+// stopping at the first error of any statement: SQLite rolls the whole
+// transaction back by itself for some, and every later statement is then
+// committed on its own, without the check (see InTx, which guards against it).
 func (f *Fence) AdmitSQL(c fence.Claim) (query string, args []any) {
 	// It changes a value, because MariaDB can report 0 rows for an update that
 	// changes none.
@@ -49,11 +52,17 @@ func (f *Fence) Finish(ctx context.Context, c fence.Claim) error {
 	if err := checkClaim(c); err != nil {
 		return err
 	}
+	if err := f.notInside(); err != nil {
+		return fmt.Errorf("fence %q: finish: %w", c.Name, err)
+	}
 	seq, done, err := f.sequence(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if err := seq.Spoiled(); err != nil {
+		return err
+	}
 	if seq.Lost() != "" {
 		return fmt.Errorf("fence %q: %w: the claim's last transaction may be missing, so it is not set DONE: "+
 			"repeat that transaction with InTx (it settles first), or call Settle", c.Name, fence.ErrUnknown)

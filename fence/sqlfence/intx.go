@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/stint-dev/stint/fence"
 )
@@ -17,9 +16,24 @@ import (
 // ErrRepeated, ErrNoFence, ErrNotRaised, ErrSequence).
 //
 // An error or a panic of fn rolls back; the error is returned as it is, with the
-// cause of ctx if that has ended. fn uses tx alone, does not commit or roll back, and does not use the same claim
-// again. When ctx ends before COMMIT is sent, the transaction is rolled back;
-// not after. While fn runs on SQLite, every other writer of the file waits.
+// cause of ctx if that has ended. When ctx ends before COMMIT is sent, the
+// transaction is rolled back; not after. While fn runs on SQLite, every other
+// writer of the file waits.
+//
+// fn uses tx alone: it does not commit or roll back, and it calls no writing
+// method of this Fence, of the same claim or of another, because that would wait
+// for fn itself (ErrNested; through another *sql.DB of the same file it waits
+// until its context ends). To set DONE in the same transaction there is
+// FinishTx.
+//
+// fn returns the first error of any statement. SQLite rolls the whole
+// transaction back by itself for some (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a
+// write whose own context ended, a full disk), and what is written after that
+// is no part of it. InTx then says ErrRolledBack and does not commit. With a
+// driver that offers a commit hook (ncruces, modernc, mattn; InTx takes the
+// connection's hook for its own) such a write is refused as well. With any
+// other it stands, outside the fence, and the claim is refused from then on:
+// raise again, and read how far the work came.
 //
 // If the answer to COMMIT is lost, InTx finds out whether it was applied, and
 // returns nil or an error as if the answer had come. Only if that cannot be
@@ -51,11 +65,17 @@ func (f *Fence) InTx(ctx context.Context, c fence.Claim, opts *sql.TxOptions, fn
 	if opts != nil && opts.ReadOnly {
 		return fmt.Errorf("sqlfence: InTx writes the fence row, so TxOptions.ReadOnly cannot be: use Check for a read")
 	}
+	if err := f.notInside(); err != nil {
+		return fmt.Errorf("fence %q: %w", c.Name, err)
+	}
 	seq, done, err := f.sequence(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if err := seq.Spoiled(); err != nil {
+		return err
+	}
 	if seq.Lost() != "" {
 		if err := f.settleFirst(ctx, c, seq); err != nil {
 			return err
@@ -65,34 +85,44 @@ func (f *Fence) InTx(ctx context.Context, c fence.Claim, opts *sql.TxOptions, fn
 }
 
 func (f *Fence) inTx(ctx context.Context, c fence.Claim, seq *fence.Sequence, opts *sql.TxOptions, fn func(tx *sql.Tx) error) error {
-	mark := rand.Text()
-	before, started := int64(0), false
-	how, err := f.begin(ctx, opts, &started, func(ctx context.Context, tx *sql.Tx) (err error) {
+	mark, before := rand.Text(), int64(0)
+	a := &attempt{opts: opts, guarded: true}
+	how, err := f.begin(ctx, a, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if before, err = f.admit(ctx, tx, c, seq, mark); err != nil {
 			return err
 		}
-		started = true
-		return fn(tx)
+		a.started = true
+		if err := f.call(tx, fn); err != nil {
+			return err
+		}
+		return f.stillOurs(ctx, tx, c, mark)
 	})
 	switch {
-	case how == ended && started:
+	case errors.Is(err, errNotOurs), how == gone:
+		return f.rolledBack(ctx, c, seq, before, a, err)
+	case how == ended && a.started:
 		return f.endedInside(ctx, c, seq, mark, before, err)
-	case how == sent && err != nil:
+	case how == sent && err != nil, how == locked:
 		seq.Lose(mark, before)
-		return f.answerLost(ctx, c, seq, err)
+		return f.answerLost(ctx, c, seq, how, err)
 	case err == nil:
 		seq.Settle(true, before+1)
 		return nil
 	}
-	if started {
+	if a.started {
 		seq.Settle(false, before)
 	} else if n, known := seq.Count(); known {
 		seq.Settle(false, n)
 	}
-	if started || refusal(err) {
+	if a.started || refusal(err) {
 		return withCause(ctx, err)
 	}
 	return f.explain(fmt.Sprintf("transaction under fence %q", c.Name), err)
+}
+
+func (f *Fence) call(tx *sql.Tx, fn func(tx *sql.Tx) error) error {
+	defer f.enter()()
+	return fn(tx)
 }
 
 // admit is the transaction's first statement: it takes the lock, checks, and
@@ -121,36 +151,6 @@ func (f *Fence) admit(ctx context.Context, tx *sql.Tx, c fence.Claim, seq *fence
 		"several writers of one grant use AdmitSQL in transactions of their own", c.Name, fence.ErrSequence, r.Seq, before)
 }
 
-// ErrEnded: the function given to InTx committed or rolled back the transaction
-// itself. The error says which.
-var ErrEnded = errors.New("the function ended the transaction itself")
-
-func (f *Fence) endedInside(ctx context.Context, c fence.Claim, seq *fence.Sequence, mark string, before int64, cause error) error {
-	seq.Lose(mark, before)
-	if ctx.Err() != nil && cause != nil {
-		// Most likely database/sql rolled back because ctx ended. Had fn
-		// committed, the mark would show in a plain read, which waits for nobody.
-		// Where even that fails, the next transaction settles it first.
-		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		r, err := f.record(short, f.db, c.Name)
-		if err == nil && r.mark != mark {
-			seq.Settle(false, before)
-		}
-		if err != nil || r.mark != mark {
-			return withCause(ctx, cause)
-		}
-	}
-	applied, err := f.look(ctx, c, seq)
-	switch {
-	case err != nil:
-		return fmt.Errorf("fence %q: %w, and whether it committed is not known yet: %w", c.Name, ErrEnded, joinCause(err, cause))
-	case applied:
-		return joinCause(fmt.Errorf("fence %q: %w: it committed, and what it wrote until then stands. InTx commits when the function returns nil", c.Name, ErrEnded), cause)
-	}
-	return joinCause(fmt.Errorf("fence %q: %w: it rolled back, and nothing was written. InTx rolls back when the function returns an error", c.Name, ErrEnded), cause)
-}
-
 // withCause adds why ctx ended, which database/sql leaves out: that the lease
 // was lost, say.
 func withCause(ctx context.Context, err error) error {
@@ -175,35 +175,4 @@ func checkClaim(c fence.Claim) error {
 		return fmt.Errorf("sqlfence: claim: %w", err)
 	}
 	return nil
-}
-
-// sequence takes the claim's turn. A claim that came without a Seq has none of
-// its own; what is kept for it is only a transaction that was not settled.
-func (f *Fence) sequence(ctx context.Context, c fence.Claim) (seq *fence.Sequence, done func(), err error) {
-	if c.Seq != nil {
-		if err := c.Seq.Lock(ctx); err != nil {
-			return nil, nil, err
-		}
-		return c.Seq, c.Seq.Unlock, nil
-	}
-	key := handed{c.Name, c.Grant}
-	f.mu.Lock()
-	seq, kept := f.lost[key]
-	f.mu.Unlock()
-	if !kept {
-		seq = &fence.Sequence{}
-	}
-	if err := seq.Lock(ctx); err != nil {
-		return nil, nil, err
-	}
-	return seq, func() {
-		f.mu.Lock()
-		if seq.Lost() != "" {
-			f.lost[key] = seq
-		} else if f.lost[key] == seq {
-			delete(f.lost, key)
-		}
-		f.mu.Unlock()
-		seq.Unlock()
-	}, nil
 }

@@ -18,11 +18,17 @@ func (f *Fence) Settle(ctx context.Context, c fence.Claim) (applied bool, err er
 	if err := checkClaim(c); err != nil {
 		return false, err
 	}
+	if err := f.notInside(); err != nil {
+		return false, fmt.Errorf("fence %q: settle: %w", c.Name, err)
+	}
 	seq, done, err := f.sequence(ctx, c)
 	if err != nil {
 		return false, err
 	}
 	defer done()
+	if err := seq.Spoiled(); err != nil {
+		return false, err
+	}
 	if seq.Lost() == "" {
 		return seq.Applied(), nil
 	}
@@ -44,13 +50,15 @@ func (f *Fence) settleFirst(ctx context.Context, c fence.Claim, seq *fence.Seque
 }
 
 // answerLost finds out what became of the transaction that was just sent.
-func (f *Fence) answerLost(ctx context.Context, c fence.Claim, seq *fence.Sequence, cause error) error {
+func (f *Fence) answerLost(ctx context.Context, c fence.Claim, seq *fence.Sequence, how outcome, cause error) error {
 	applied, err := f.look(ctx, c, seq)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w (COMMIT had failed with: %w)", err, cause)
 	case applied:
 		return nil
+	case how == locked:
+		return fmt.Errorf("fence %q: %w when COMMIT was sent (%w): nothing was written, and it may be repeated. %s", c.Name, ErrBusy, cause, f.d.reader)
 	}
 	return fmt.Errorf("fence %q: COMMIT failed and was not applied, nothing was written; it may be repeated: %w", c.Name, cause)
 }
@@ -93,7 +101,7 @@ func (f *Fence) look(ctx context.Context, c fence.Claim, seq *fence.Sequence) (a
 
 // lockedRead leaves nothing behind: the transaction is always rolled back.
 func (f *Fence) lockedRead(ctx context.Context, name string) (r record, err error) {
-	_, err = f.begin(ctx, nil, new(bool), func(ctx context.Context, tx *sql.Tx) (err error) {
+	_, err = f.begin(ctx, &attempt{}, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if _, err = tx.ExecContext(ctx, f.q.lock, name); err != nil {
 			return err
 		}

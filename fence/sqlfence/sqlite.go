@@ -34,15 +34,23 @@ var sqliteDialect = &dialect{
 		`INSERT INTO {m} (k, v) VALUES ('version', 1), ('floor', 0), ('seq', 0) ON CONFLICT (k) DO NOTHING`,
 	}},
 	busy:    sqliteBusy,
+	locked:  sqliteLocked,
 	missing: func(err error) bool { return strings.Contains(err.Error(), "no such table") },
 	held: "Another connection holds SQLite's write lock. It is free again when that transaction ends; " +
 		"if its process is stopped (SIGSTOP, a frozen container) or hangs in its transaction, that is when the process goes on or is killed",
+	reader:     "In a rollback journal, COMMIT has to wait for everybody who reads: journal_mode=WAL ends that, and a busy_timeout lets COMMIT wait its turn",
+	gone:       func(err error) bool { return strings.Contains(err.Error(), "no transaction is active") },
+	commitHook: sqliteCommitHook,
 }
 
 // sqliteBusy knows SQLITE_BUSY (5) and SQLITE_LOCKED (6), with their extended
 // codes, from any driver: modernc has Code() int; others differ in the type of
 // their code, but every one of them gives SQLite's own words.
 func sqliteBusy(err error) bool {
+	return sqliteLocked(err) || strings.Contains(err.Error(), "interrupted") // while it waited: the caller's context ended
+}
+
+func sqliteLocked(err error) bool {
 	var coded interface{ Code() int }
 	if errors.As(err, &coded) {
 		if c := coded.Code() & 0xff; c == 5 || c == 6 {
@@ -51,6 +59,5 @@ func sqliteBusy(err error) bool {
 	}
 	s := err.Error()
 	return strings.Contains(s, "database is locked") || strings.Contains(s, "table is locked") ||
-		strings.Contains(s, "database schema is locked") ||
-		strings.Contains(s, "interrupted") // while it waited: the caller's context ended
+		strings.Contains(s, "database schema is locked")
 }

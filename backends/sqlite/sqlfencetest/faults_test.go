@@ -2,7 +2,6 @@ package sqlfencetest
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/fencetest/faultsql"
-	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
 // work is a whole job: raise, three chunks, finish. Each step is repeated as
@@ -302,43 +300,4 @@ func TestAContextThatEndsBeforeCommitUndoesEverything(t *testing.T) {
 		}
 		must(t, s.write(t.Context(), c, "k", "v", nil))
 	}
-}
-
-func TestAFunctionThatEndsItsTransactionIsToldSo(t *testing.T) {
-	t.Parallel()
-	s := fresh(t, modes[0].dsn(t), nil)
-	c := raise(t, s, job, grant(7, "a"))
-	insert := func(tx *sql.Tx, key string) error {
-		_, err := tx.Exec("INSERT INTO data (k, v) VALUES (?, 'v')", key)
-		return err
-	}
-	for i, end := range []func(*sql.Tx) error{(*sql.Tx).Commit, (*sql.Tx).Rollback} {
-		for _, result := range []error{nil, errAbandon} {
-			key := fmt.Sprint("k", i, result)
-			err := s.f.InTx(t.Context(), c, nil, func(tx *sql.Tx) error {
-				return errors.Join(insert(tx, key), end(tx), result)
-			})
-			wants(t, err, sqlfence.ErrEnded)
-			if result != nil {
-				wants(t, err, result)
-			}
-			applied, settled := s.f.Settle(t.Context(), c)
-			must(t, settled)
-			if want := i == 0; applied != want || (s.count(t, key) == 1) != want {
-				t.Errorf("applied is %v, the row count %d", applied, s.count(t, key))
-			}
-			must(t, s.write(t.Context(), c, "next", "v", nil))
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	err := s.f.InTx(ctx, c, nil, func(tx *sql.Tx) error {
-		err := errors.Join(insert(tx, "cancelled"), tx.Commit())
-		cancel()
-		return errors.Join(err, errAbandon)
-	})
-	wants(t, err, sqlfence.ErrEnded)
-	if n := s.count(t, "cancelled"); n != 1 {
-		t.Errorf("written %d times", n)
-	}
-	must(t, s.write(t.Context(), c, "next", "v", nil))
 }

@@ -255,27 +255,6 @@ func TestAContextEndsTheDriversOwnWaiting(t *testing.T) {
 	}
 }
 
-// In a rollback journal a reader holds up COMMIT itself.
-func TestACommitThatReadersHoldUpIsReportedAsNotApplied(t *testing.T) {
-	t.Parallel()
-	dsn := modes[2].dsn(t)
-	s, reader := fresh(t, dsn, nil), reopen(t, dsn, nil)
-	c := raise(t, s, job, grant(7, "a"))
-	tx, err := reader.db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true})
-	must(t, err)
-	var n int
-	must(t, tx.QueryRow("SELECT count(*) FROM data").Scan(&n))
-	err = s.write(t.Context(), c, "k", "v", nil)
-	if !contains(err, "was not applied") || !contains(err, "locked") {
-		t.Fatalf("the error is %v", err)
-	}
-	must(t, tx.Rollback())
-	must(t, s.write(t.Context(), c, "k", "v", nil))
-	if n := s.count(t, "k"); n != 1 {
-		t.Fatalf("written %d times", n)
-	}
-}
-
 func TestABrokenFileIsNamedAndNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
