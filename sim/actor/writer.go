@@ -69,7 +69,14 @@ type Writer struct {
 
 // NewWriter makes a writer that waits for Start or Promote.
 func NewWriter(s *Stage, m *world.Machine, flag *Flag, cfg WriterConfig) *Writer {
-	return &Writer{stage: s, m: m, flag: flag, cfg: cfg, flips: map[int]*world.Alarm{}}
+	w := &Writer{stage: s, m: m, flag: flag, cfg: cfg, flips: map[int]*world.Alarm{}}
+	m.OnCrash(func() { w.open, w.stop, w.alarm, w.flips = false, 0, nil, map[int]*world.Alarm{} })
+	m.OnStart(func() {
+		if w.s != nil { // whatever the last start knew of the wait is gone
+			w.Promote()
+		}
+	})
+	return w
 }
 
 // Start makes it the writer from the beginning.

@@ -2,9 +2,11 @@ package play
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/actor"
 	"github.com/stint-dev/stint/sim/script"
@@ -76,11 +78,24 @@ func (st *stage) addStore() {
 			Sequence: out.Has(protocol.RuleSequence), Marker: out.Has(protocol.RuleMarkerWithRaise), ExactOwner: out.Has(protocol.RuleExactOwner),
 			Unique: p.Text("unique") == "yes",
 		}), st.rows)
+		st.verbs["store"] = st.bar
 		for chunk := range p.Int("begun", 0) {
 			st.table.Begun(Job, chunk+1)
 		}
 		st.Store = st.table
 	}
+}
+
+// bar is an operator's: it shuts out a token and all before it.
+func (st *stage) bar(what string, args []string) bool {
+	if what != "bar" {
+		return false
+	}
+	token, _ := strconv.Atoi(args[0])
+	st.table.Bar(Job, fence.Token(token))
+	row := st.table.Table.Read(Job)
+	st.log("store", world.Event{What: "fence-barred", Name: Job, Token: uint64(token), Fence: uint64(row.Fence), State: string(row.State), Why: "by hand; nobody has a claim to it"})
+	return true
 }
 
 // machine makes a machine with clocks of its own. No two machines' monotonic

@@ -93,6 +93,7 @@ var sentences = map[string]sentence{
 	"steps-down":     words("steps down"),
 	"restored":       words("is restored from the backup: rev {rev}"),
 	"saved":          words("a backup is taken at rev {rev}"),
+	"fence-barred":   words("the fence is raised to {fence}, which shuts out token {token}"),
 	"break-glass":    words("the key {name} is taken away by hand"),
 
 	// The work.

@@ -94,3 +94,28 @@ func TestEveryRuleIsShownOff(t *testing.T) {
 		t.Errorf("no scenario shows what happens without %v", missing)
 	}
 }
+
+// TestTheStoryHasItsEventsAndSnapshots: all 24 events are numbered in the run, in
+// order, and the six snapshots are there.
+func TestTheStoryHasItsEventsAndSnapshots(t *testing.T) {
+	s, err := Load("story", script.Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := play.Run(s, play.Options{})
+	next, snapshots := 1, ""
+	for _, e := range r.Events {
+		switch n := r.Labels[e.N]; {
+		case n == next:
+			next++
+		case n > next || n != 0 && n < next-1:
+			t.Errorf("event %d comes where %d is due", n, next)
+		}
+		if e.What == "snapshot" {
+			snapshots += e.Name
+		}
+	}
+	if next != 25 || snapshots != "S1S2S3S4S5S6" {
+		t.Errorf("%d events, snapshots %s", next-1, snapshots)
+	}
+}

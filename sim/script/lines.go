@@ -173,6 +173,10 @@ func (s *Script) checkStep(st Step) error {
 			return fmt.Errorf("nobody is called %s", st.Who)
 		}
 		verbs = machineVerbs
+		if st.Who == "store" {
+			verbs = maps.Clone(machineVerbs)
+			maps.Copy(verbs, actorVerbs["store"])
+		}
 		if a := s.Actor(st.Who); a != nil {
 			verbs = maps.Clone(machineVerbs)
 			maps.Copy(verbs, actorVerbs[a.Kind])

@@ -159,6 +159,7 @@ var actorVerbs = map[string]map[string]argTypes{
 	"writer":    {"start": {}, "promote": {}, "check": {}},
 	"client":    {"start": {}, "release": {}},
 	"taker":     {"start": {}},
+	"store":     {"bar": {arg(isInt(1, 1_000_000_000))}},
 	"crowd":     {"start": {}},
 }
 
