@@ -15,14 +15,18 @@ import (
 type identity struct {
 	host
 	inode
+	mark int64 // the inode of the mark beside it
 }
+
+// here is the identity that the file has now.
+func (a *Authority) here(h host) identity { return identity{h, a.inode, a.mark.inode} }
 
 func (c *conn) identity() (id identity, err error) {
 	found := false
 	err = c.each(func(s *sqlite3.Stmt) {
 		found = true
-		id = identity{host{s.ColumnText(0), s.ColumnText(1)}, inode{s.ColumnInt64(2), s.ColumnInt64(3)}}
-	}, `SELECT boot, timens, dev, ino FROM authority`)
+		id = identity{host{s.ColumnText(0), s.ColumnText(1)}, inode{s.ColumnInt64(2), s.ColumnInt64(3)}, s.ColumnInt64(4)}
+	}, `SELECT boot, timens, dev, ino, mark FROM authority`)
 	if err == nil && !found {
 		err = fmt.Errorf("%w: its record of tokens is missing", sqlite3.CORRUPT)
 	}
@@ -47,7 +51,7 @@ func (a *Authority) adopt(ctx context.Context, h host) error {
 	if mark > counter {
 		return a.setBack(counter, mark)
 	}
-	if id == (identity{h, a.inode}) {
+	if id == a.here(h) && a.mark.dev == a.inode.dev {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -68,7 +72,7 @@ func (a *Authority) adopt(ctx context.Context, h host) error {
 			return a.explain(err)
 		}
 	}
-	if err := c.sign(h, a.inode); err != nil {
+	if err := c.sign(a.here(h)); err != nil {
 		return a.explain(err)
 	}
 	return a.explain(c.Exec(`COMMIT`))
@@ -78,12 +82,17 @@ func (a *Authority) adopt(ctx context.Context, h host) error {
 func (a *Authority) judge(id identity, h host) error {
 	switch {
 	case id.boot == h.boot && id.timens != h.timens:
-		return fmt.Errorf("sqlitelease: %s is in use by processes of another time namespace (%s, this one is in %s): their boot clock reads differently, so a lease would end early or late. "+
-			"Nothing was changed; run all users of the file in one time namespace", a.path, orNone(id.timens), orNone(h.timens))
+		return broken(fmt.Errorf("sqlitelease: %s is in use by processes of another time namespace (%s, this one is in %s): their boot clock reads differently, so a lease would end early or late. "+
+			"Nothing was changed; run all users of the file in one time namespace", a.path, orNone(id.timens), orNone(h.timens)))
 	case id.ino != a.inode.ino || id.boot == h.boot && id.dev != a.inode.dev:
 		// Device numbers are handed out anew at each boot; inodes stay.
-		return fmt.Errorf("sqlitelease: %s is a copy, or was restored from one (inode %d, it was written as %d): tokens that were handed out since the copy would be handed out again, and fences would mix up their holders. "+
-			"Nothing was changed; make sure that nobody uses the original any more, then raise the counter: stint bump --authority %s", a.path, a.inode.ino, id.ino, a.url())
+		return broken(fmt.Errorf("sqlitelease: %s is a copy, or was restored from one (inode %d, it was written as %d): tokens that were handed out since the copy would be handed out again, and fences would mix up their holders. "+
+			"Nothing was changed; make sure that nobody uses the original any more, then raise the counter: stint bump --authority %s", a.path, a.inode.ino, id.ino, urlOf(a.path)))
+	case id.mark != a.mark.inode || a.mark.dev != a.inode.dev:
+		// Not dev with what was written: one folder is on one device.
+		return broken(fmt.Errorf("sqlitelease: %s is not beside its mark (%s): it was moved without it, or it is mounted or linked here without its folder. Through each name others would be granted the same leases. "+
+			"Nothing was changed; mount the folder, not the file. If the file was moved or its mark is lost, make sure that nobody uses it by another name, then: stint bump --authority %s",
+			a.path, markPath(a.path), urlOf(a.path)))
 	}
 	return nil
 }
@@ -112,8 +121,8 @@ func (c *conn) rebase(now authority.Instant) error {
 	return c.exec(`DELETE FROM handles`)
 }
 
-func (c *conn) sign(h host, i inode) error {
-	return c.exec(`UPDATE authority SET boot = ?, timens = ?, dev = ?, ino = ?`, h.boot, h.timens, i.dev, i.ino)
+func (c *conn) sign(id identity) error {
+	return c.exec(`UPDATE authority SET boot = ?, timens = ?, dev = ?, ino = ?, mark = ?`, id.boot, id.timens, id.dev, id.ino, id.mark)
 }
 
 // BumpBy is how far Bump raises the counter unless told otherwise: further than
@@ -124,7 +133,9 @@ const BumpBy fence.Token = 1_000_000
 // and takes note of where the file lives now. It is what a restored or copied
 // file needs before it can be opened. If the file has indeed moved, was set
 // back, or comes from another boot, its leases are waited out for one length and cannot be
-// renewed; otherwise they go on. It returns the counter before and after.
+// renewed; otherwise they go on. A file that is gone, but for its mark, is made
+// anew: leases of the old one are unknown to it, so call it when their holders
+// have ended or the longest of the leases has run out. It returns the counter before and after.
 func Bump(ctx context.Context, path string, n fence.Token) (before, after fence.Token, err error) {
 	return bump(ctx, path, n, authority.BootClock{}, hostIdentity)
 }
@@ -137,11 +148,11 @@ func bump(ctx context.Context, path string, n fence.Token, clock authority.Clock
 	if err != nil {
 		return 0, 0, fmt.Errorf("sqlitelease: %w", err)
 	}
-	if path, err = prepare(ctx, path, h, true); err != nil {
+	if path, err = prepare(ctx, path, h, remake); err != nil {
 		return 0, 0, err
 	}
 	a := &Authority{path: path, clock: clock}
-	if err := a.connect(ctx); err != nil {
+	if err := a.connect(ctx, true); err != nil {
 		return 0, 0, err
 	}
 	defer a.disconnect()
@@ -178,11 +189,11 @@ func (a *Authority) raise(counter, mark int64, h host) error {
 	if err != nil {
 		return err
 	}
-	if id != (identity{h, a.inode}) || mark > was {
+	if id != a.here(h) || mark > was {
 		if err := c.rebase(a.clock.Now()); err != nil {
 			return err
 		}
-		if err := c.sign(h, a.inode); err != nil {
+		if err := c.sign(a.here(h)); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,12 @@
 package sqlitelease
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
 )
 
@@ -25,7 +27,7 @@ func TestACounterThatIsUsedUpGrantsNothing(t *testing.T) {
 		r := ask("x", "n", time.Minute)
 		r.Waiter = "w"
 		g, err := a.Acquire(t.Context(), r)
-		if err == nil || !strings.Contains(err.Error(), "used up") {
+		if !errors.Is(err, authority.ErrBroken) || !strings.Contains(err.Error(), "used up") {
 			t.Fatalf("granted %+v, %v", g, err)
 		}
 	}

@@ -8,8 +8,18 @@ import (
 	"github.com/ncruces/go-sqlite3"
 )
 
-// explain says what an error of the database means for the leases.
+// explain says what an error of the database means for the leases. It is for
+// errors before COMMIT: a damaged file then is a definite failure.
 func (a *Authority) explain(err error) error {
+	plain := a.plain(err)
+	if errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) {
+		return broken(plain)
+	}
+	return plain
+}
+
+// plain explains and says nothing about what was changed.
+func (a *Authority) plain(err error) error {
 	var what string
 	switch {
 	case err == nil:
@@ -21,7 +31,7 @@ func (a *Authority) explain(err error) error {
 	case errors.Is(err, sqlite3.READONLY):
 		what = "nothing was done: the file or its folder cannot be written to"
 	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
-		what = "the file is damaged and was left as it is; stop all its users, move it away, and run stint bump on the new one so that tokens go on growing"
+		what = "the file is damaged and was left as it is; stop all its users, move it away with its -wal and -shm but without its -mark, and run stint bump, which makes a new one whose tokens go on growing"
 	case errors.Is(err, sqlite3.CANTOPEN):
 		what = "the file, or its -wal and -shm beside it, cannot be opened"
 	case errors.Is(err, sqlite3.IOERR):

@@ -131,7 +131,7 @@ func (a *Authority) grant(c *conn, now authority.Instant, r authority.Request, o
 		return err
 	}
 	if !found {
-		return fmt.Errorf("sqlitelease: %s: the token counter is used up: no lease can be granted from this file any more", a.path)
+		return broken(fmt.Errorf("sqlitelease: %s: the token counter is used up: no lease can be granted from this file any more", a.path))
 	}
 	if m := a.mark.read(); m >= token {
 		return a.setBack(token-1, m)

@@ -15,9 +15,15 @@ type host struct {
 type inode struct{ dev, ino int64 }
 
 func inodeOf(path string) (inode, error) {
+	i, _, err := inodeAndNames(path)
+	return i, err
+}
+
+// inodeAndNames also tells how many names (hard links) the file has.
+func inodeAndNames(path string) (i inode, names uint64, err error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return inode{}, err
+		return inode{}, 0, err
 	}
 	return inodeIn(st)
 }

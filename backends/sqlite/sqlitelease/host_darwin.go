@@ -14,6 +14,13 @@ func hostIdentity() (host, error) {
 	return host{boot: boot}, nil
 }
 
+func renameNew(from, to string) error {
+	return unix.RenameatxNp(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCL)
+}
+
+// isMount: no file is a mount point here.
+func isMount(string) (bool, error) { return false, nil }
+
 func localOnly(path string) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {

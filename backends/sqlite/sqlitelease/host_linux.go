@@ -42,3 +42,18 @@ func localOnly(path string) error {
 	}
 	return nil
 }
+
+func renameNew(from, to string) error {
+	return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+}
+
+// isMount says whether the file itself was mounted at path. A kernel before 5.8
+// does not tell; there the mark beside the file must do.
+func isMount(path string) (bool, error) {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_TYPE, &st)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before 4.11, or an old sandbox
+		return false, nil
+	}
+	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, err
+}

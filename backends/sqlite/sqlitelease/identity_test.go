@@ -155,17 +155,6 @@ func TestABackupRestoredInPlaceDemandsABump(t *testing.T) {
 	}
 }
 
-func TestTokensGrowOverADeletedFile(t *testing.T) {
-	path := written(t)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	a := openAt(t, path, Options{})
-	if g := mustAcquire(t, a, ask("a", "n", time.Minute)); g.Token != 4 {
-		t.Errorf("token %d after three", g.Token)
-	}
-}
-
 func TestABumpInPlaceKeepsLeases(t *testing.T) {
 	path := newPath(t)
 	a := openAt(t, path, Options{})

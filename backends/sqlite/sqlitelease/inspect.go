@@ -32,7 +32,7 @@ func (a *Authority) Inspect(ctx context.Context, name string) (authority.State, 
 			}
 			s = rec.public(a.clock.Now())
 			if rec.held(before) == s.Held {
-				return nil
+				return a.sameFile() // after the look: until then it was the one that others find
 			}
 		}
 	})
@@ -86,8 +86,12 @@ func (a *Authority) page(ctx context.Context, after string) ([]authority.State, 
 	var all []authority.State
 	err = a.reader.read(ctx, func(c *conn) error {
 		now := a.clock.Now()
-		return c.each(func(s *sqlite3.Stmt) { all = append(all, scan(s, s.ColumnText(8)).public(now)) },
+		err := c.each(func(s *sqlite3.Stmt) { all = append(all, scan(s, s.ColumnText(8)).public(now)) },
 			`SELECT `+columns+`, n.name FROM leases n WHERE n.name > ?1 ORDER BY n.name LIMIT ?3`, after, alive(), page)
+		if err != nil {
+			return err
+		}
+		return a.sameFile()
 	})
 	if err != nil {
 		return nil, a.readFailed(ctx, err)

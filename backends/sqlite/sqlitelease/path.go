@@ -37,18 +37,27 @@ func pathOf(u *url.URL) (string, error) {
 	return u.Path, nil
 }
 
-// url is what pathOf reads as the path of a.
-func (a *Authority) url() string { return (&url.URL{Scheme: "sqlite", Path: a.path}).String() }
+// urlOf is what pathOf reads as path.
+func urlOf(path string) string { return (&url.URL{Scheme: "sqlite", Path: path}).String() }
 
 const (
 	applicationID = 0x53544e54 // "STNT"
 	schemaVersion = 1
 )
 
+// What to do when there is no file.
+type missing int
+
+const (
+	makeNew missing = iota // make it, if there never was one
+	refuse
+	remake // make it only from the mark of one that was
+)
+
 // prepare makes sure that path is a leases file of ours, and creates one if
 // there is none. What it refuses it has not touched. It returns the path
 // without symbolic links.
-func prepare(ctx context.Context, path string, h host, mustExist bool) (string, error) {
+func prepare(ctx context.Context, path string, h host, without missing) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return "", fmt.Errorf("sqlitelease: %w: %q is no file name", authority.ErrInvalid, path)
 	}
@@ -58,8 +67,8 @@ func prepare(ctx context.Context, path string, h host, mustExist bool) (string, 
 	}
 	for range 3 { // a second round when another process created it meanwhile
 		real, err := filepath.EvalSymlinks(path)
-		if errors.Is(err, fs.ErrNotExist) && !mustExist {
-			if err := create(ctx, path, h); err != nil {
+		if errors.Is(err, fs.ErrNotExist) && mayMake(path, without) {
+			if err := create(ctx, path, h, without == remake); err != nil {
 				return "", fmt.Errorf("sqlitelease: %s could not be created: %w", path, err)
 			}
 			continue
@@ -70,9 +79,20 @@ func prepare(ctx context.Context, path string, h host, mustExist bool) (string, 
 		if err := localOnly(real); err != nil {
 			return "", err
 		}
-		return real, checkHeader(real)
+		if err := checkHeader(real); err != nil {
+			return "", err
+		}
+		return real, oneName(ctx, real)
 	}
 	return "", fmt.Errorf("sqlitelease: %s: the file vanishes as soon as it is made", path)
+}
+
+func mayMake(path string, without missing) bool {
+	if without != remake {
+		return without == makeNew
+	}
+	n, err := leftMark(path)
+	return n > 0 || err != nil // create says what is wrong with it
 }
 
 // checkHeader reads the first bytes of the file itself: opening a database of
@@ -83,7 +103,7 @@ func checkHeader(path string) error {
 	case err != nil && isDir(path):
 		return fmt.Errorf("sqlitelease: %w: %s is a folder; name a file in it, as in %s", authority.ErrInvalid, path, filepath.Join(path, "leases.db"))
 	case errors.Is(err, fs.ErrPermission) || isReadOnly(err):
-		return fmt.Errorf("sqlitelease: %s cannot be written to, so no lease can be granted or renewed there: %w", path, err)
+		return fmt.Errorf("sqlitelease: %s cannot be written to, so no lease can be granted or renewed there. Even a look needs the right to write (readers and writers agree through its -shm): use an account that has it: %w", path, err)
 	case err != nil:
 		return fmt.Errorf("sqlitelease: %w", err)
 	}
@@ -102,8 +122,7 @@ func checkHeader(path string) error {
 	case id != applicationID:
 		return foreign(path, "it is a SQLite database of another application")
 	case version > schemaVersion:
-		return fmt.Errorf("sqlitelease: %s was written by a newer stint (file version %d, this one knows %d); nothing was changed: update this program",
-			path, version, schemaVersion)
+		return newer(path, int64(version))
 	case version < schemaVersion:
 		return foreign(path, fmt.Sprintf("its file version %d is unknown", version))
 	}
@@ -111,7 +130,12 @@ func checkHeader(path string) error {
 }
 
 func foreign(path, why string) error {
-	return fmt.Errorf("sqlitelease: %s is not a leases file: %s. Nothing was changed; name another path, or move the file away and run stint bump on the new one", path, why)
+	return broken(fmt.Errorf("sqlitelease: %s is not a leases file: %s. Nothing was changed; name another path, or move the file away and run stint bump on the new one", path, why))
+}
+
+func newer(path string, version int64) error {
+	return broken(fmt.Errorf("sqlitelease: %s was written by a newer stint (file version %d, this one knows %d); nothing was changed: update this program",
+		path, version, schemaVersion))
 }
 
 func isDir(path string) bool {

@@ -10,10 +10,12 @@
 // transaction, so a renewal that waited for the lock past its deadline is
 // refused. All names share one token counter, which is never deleted.
 //
-// The file belongs to one host: it records the boot, the time namespace, and
-// its own inode; beside it, in leases.db-mark, stands the highest token. So a
-// copy, or a backup that was restored over it, is refused until Bump has raised
-// the counter. (A backup that brings back file and mark in place is not noticed:
+// The file belongs to one host and has one name: it records the boot, the time
+// namespace, its own inode, and that of leases.db-mark beside it, where the
+// highest token stands. So a copy, or a backup that was restored over it, is
+// refused until Bump has raised the counter, and so is a new file beside the mark
+// of one that was deleted. A hard link, and a file that was mounted without its
+// folder, are refused too: each name has a -wal of its own. (A backup that brings back file and mark in place is not noticed:
 // run Bump after every restore.) Network file systems are refused.
 //
 // One thing it cannot help: a process that is stopped inside SQLite's own write
@@ -29,6 +31,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -57,7 +60,8 @@ type Options struct {
 // Authority is an open file. It is safe for concurrent use.
 type Authority struct {
 	path  string
-	inode inode // of the file that is open
+	inode inode    // of the file that is open
+	sides [2]inode // of its -wal and -shm
 	clock authority.Clock
 	paced bool // clock is the host's: timers can follow it
 	close chan struct{}
@@ -99,30 +103,45 @@ func open(ctx context.Context, path string, o Options, host func() (host, error)
 	if err != nil {
 		return nil, fmt.Errorf("sqlitelease: %w", err)
 	}
-	path, err = prepare(ctx, path, h, o.MustExist)
+	without := makeNew
+	if o.MustExist {
+		without = refuse
+	}
+	path, err = prepare(ctx, path, h, without)
 	if err != nil {
 		return nil, err
 	}
 	a := &Authority{path: path, clock: o.Clock, paced: paced, close: make(chan struct{})}
-	if err := a.connect(ctx); err != nil {
+	if err := a.connect(ctx, false); err != nil {
 		return nil, err
 	}
 	if err := a.adopt(ctx, h); err != nil {
 		a.disconnect()
 		return nil, err
 	}
+	if a.sides, err = sidesOf(a.path); err != nil { // they are there while anybody has the file open
+		a.disconnect()
+		return nil, a.replaced()
+	}
 	a.queue.init(a)
 	a.writer.start(a)
 	return a, nil
 }
 
-func (a *Authority) connect(ctx context.Context) error {
+// connect opens the file and its mark, which only a bump makes anew.
+func (a *Authority) connect(ctx context.Context, makeMark bool) error {
 	var err error
 	if a.inode, err = inodeOf(a.path); err != nil {
 		return fmt.Errorf("sqlitelease: %w", err)
 	}
-	if a.mark, err = openMark(a.path); err != nil {
+	if a.mark, err = openMark(a.path, makeMark); err != nil {
 		return fmt.Errorf("sqlitelease: the mark beside the leases: %w", err)
+	}
+	if makeMark {
+		if err := syncDir(filepath.Dir(a.path)); err != nil { // the file will say where its mark is
+			a.mark.close()
+			return fmt.Errorf("sqlitelease: %w", err)
+		}
 	}
 	w, err := openConn(ctx, a.path)
 	if err != nil {

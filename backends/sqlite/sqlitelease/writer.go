@@ -3,9 +3,7 @@ package sqlitelease
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -161,8 +159,8 @@ func (a *Authority) transact(jobs []*job) (taken []*job, err error) {
 		return taken, a.explain(err)
 	}
 	defer c.rollback()
-	if err := a.sameFile(); err != nil {
-		return taken, err
+	if err := a.usable(c); err != nil {
+		return taken, a.explain(err)
 	}
 	for _, j := range taken {
 		// The clock is read now, with the lock held: what was waited for the
@@ -172,7 +170,7 @@ func (a *Authority) transact(jobs []*job) (taken []*job, err error) {
 		}
 	}
 	if err := c.Exec(`COMMIT`); err != nil {
-		return taken, fmt.Errorf("%w (at the commit: it may or may not have been carried out)", a.explain(err))
+		return taken, fmt.Errorf("%w (at the commit: it may or may not have been carried out)", a.plain(err))
 	}
 	return taken, nil
 }
@@ -206,17 +204,4 @@ func (w *writer) syncFor(jobs []*job) error {
 	}
 	w.full = full
 	return nil
-}
-
-// sameFile makes sure that the file which is open still is the one that others
-// find: after a rename or a restore there would be two.
-func (a *Authority) sameFile() error {
-	now, err := inodeOf(a.path)
-	if err == nil && now == a.inode {
-		return nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("sqlitelease: %w", err)
-	}
-	return fmt.Errorf("sqlitelease: %s was removed or replaced while it was in use: nothing was done, as other processes may by now use another file. Restart this process", a.path)
 }
