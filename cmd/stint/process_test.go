@@ -62,7 +62,13 @@ func (w *world) start(args ...string) *process { w.t.Helper(); return w.startTo(
 // startTo runs stint with another standard error.
 func (w *world) startTo(stderr *os.File, args ...string) *process {
 	w.t.Helper()
-	p := &process{t: w.t, Cmd: exec.Command("stint", args...), done: make(chan struct{})}
+	return w.command(stderr, "stint", args...)
+}
+
+// command runs a program that becomes stint.
+func (w *world) command(stderr *os.File, program string, args ...string) *process {
+	w.t.Helper()
+	p := &process{t: w.t, Cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.Dir = w.dir
 	p.Env = append(os.Environ(), "STINT_AUTHORITY="+w.url())
 	p.Stdout, p.Stderr = &p.out, &p.out
@@ -90,7 +96,7 @@ func (w *world) startTo(stderr *os.File, args ...string) *process {
 			}
 		}
 		if w.t.Failed() {
-			w.t.Logf("stint %q:\n%s", args, p.out.String())
+			w.t.Logf("%s %q:\n%s", program, args, p.out.String())
 		}
 	})
 	return p

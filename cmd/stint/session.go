@@ -43,7 +43,7 @@ func (o *runFlags) run(name string, argv []string) error {
 	s.out.Quiet = o.quiet
 	s.notify()
 
-	a, err := o.openToRun(context.Background())
+	a, err := s.open()
 	if err != nil {
 		return err
 	}
@@ -67,6 +67,23 @@ func (o *runFlags) run(name string, argv []string) error {
 	s.out.Done()
 	s.close(client, a)
 	return err
+}
+
+// open opens the authority. A signal ends that too.
+func (s *session) open() (authority.Authority, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var a authority.Authority // the goroutine's until it is done
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		a, err = s.openToRun(ctx)
+		done <- err
+	}()
+	if err := s.await("authority", done, cancel, nil, nil); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // notify catches what is passed on to the command, or ends the wait for the

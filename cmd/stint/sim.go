@@ -185,6 +185,9 @@ func (o *simRunFlags) load(name string, change script.Change) (*script.Script, e
 }
 
 func (o *simRunFlags) run(name string) error {
+	if ok, err := o.runPlan(name); ok {
+		return err
+	}
 	change, err := o.change()
 	if err != nil {
 		return err

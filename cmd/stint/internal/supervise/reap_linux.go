@@ -14,7 +14,7 @@ import (
 func (c *Child) reap() {
 	for c.waitForAny() {
 		c.collect()
-		if c.scope.hadChildren() && c.onlyOldChildren() {
+		if c.scope.hadChildren() && c.onlyOthersLeft() {
 			break
 		}
 	}
@@ -27,8 +27,7 @@ func (c *Child) reap() {
 func (c *Child) waitForAny() bool {
 	for {
 		if c.scope.hadChildren() && c.leaderReaped() {
-			// A child that was there before may outlive the command: do not
-			// wait for it.
+			// Another's process may outlive the command: do not wait for it.
 			time.Sleep(20 * time.Millisecond)
 			return true
 		}
@@ -64,13 +63,21 @@ func (c *Child) collect() {
 	}
 }
 
+// follow tells apart, from now on, what comes from the command.
+func (c *Child) follow() {
+	c.scope.leader = c.pid
+	if c.scope.hadChildren() {
+		go c.lookAround()
+	}
+}
+
 func (c *Child) leaderReaped() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reaped
 }
 
-func (c *Child) onlyOldChildren() bool {
+func (c *Child) onlyOthersLeft() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reaped && len(c.scope.left()) == 0

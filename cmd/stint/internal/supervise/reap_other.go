@@ -47,6 +47,8 @@ func (c *Child) killUntilGone() {
 	}
 }
 
+func (c *Child) follow() {}
+
 // groupOnly: the group is all that can be reached.
 func (c *Child) groupOnly() bool { return true }
 

@@ -56,7 +56,7 @@ type Child struct {
 	code    int
 	killing bool
 	over    bool  // nothing is left
-	scope   scope // what the platform adds: a cgroup, who was there before
+	scope   scope // what the platform adds: a cgroup, who else is below this process
 }
 
 // Start runs the command. A *StartError says why it could not. A process runs
@@ -72,6 +72,7 @@ func Start(s Spec) (*Child, error) {
 		return nil, startError(s.Argv[0], err)
 	}
 	c.pid = pid
+	c.follow()
 	go c.reap()
 	return c, nil
 }

@@ -18,19 +18,14 @@ type origin struct {
 // scope is the command's part of the process tree.
 type scope struct {
 	group  cgroup
-	before map[int]uint64 // children that this process already had (a shell that exec'ed stint), with their start
+	others others // what this process had before the command, and what came of it
+	leader int    // the command, once it was started
 }
 
 // prepare makes this process the one that orphans fall to.
 func (s *scope) prepare(withCgroup bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	s.before = map[int]uint64{}
-	self := os.Getpid()
-	for _, p := range processes() {
-		if p.Parent == self {
-			s.before[p.Pid] = p.start
-		}
-	}
+	s.others = findOthers(processes())
 	if withCgroup {
 		s.group = newCgroup()
 	}
@@ -46,22 +41,21 @@ func (s *scope) enter(a *syscall.SysProcAttr) bool {
 
 func (s *scope) kill()             { s.group.kill() }
 func (s *scope) close()            { s.group.close() }
-func (s *scope) hadChildren() bool { return len(s.before) > 0 }
+func (s *scope) hadChildren() bool { return s.others.there }
 
-// left lists the living descendants of this process, apart from those it had
-// before the command.
+// left lists the living descendants of this process, apart from those that do
+// not come from the command.
 func (s *scope) left() []Process {
-	children := map[int][]Process{}
-	for _, p := range processes() {
-		children[p.Parent] = append(children[p.Parent], p)
-	}
+	all := processes()
+	s.others.follow(all, s.leader)
+	children := byParent(all)
 	var left []Process
 	queue := []int{os.Getpid()}
 	for len(queue) > 0 {
 		parent := queue[0]
 		queue = queue[1:]
 		for _, p := range children[parent] {
-			if start, old := s.before[p.Pid]; old && start == p.start {
+			if s.others.has(p) {
 				continue
 			}
 			queue = append(queue, p.Pid)
@@ -71,6 +65,14 @@ func (s *scope) left() []Process {
 		}
 	}
 	return left
+}
+
+func byParent(all []Process) map[int][]Process {
+	children := map[int][]Process{}
+	for _, p := range all {
+		children[p.Parent] = append(children[p.Parent], p)
+	}
+	return children
 }
 
 // processes reads the process table; what vanishes meanwhile is left out.

@@ -109,6 +109,53 @@ func TestAChildThatWasThereBeforeIsLeftAlone(t *testing.T) {
 	}
 }
 
+// And what it left behind falls to stint later, as the command's own orphans do:
+// in the group of the shell, or in one of its own.
+func TestAnOrphanOfAnEarlierJobIsNotTheCommands(t *testing.T) {
+	shell, err := LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, script := range map[string]string{
+		"group":   `until [ -e "$0/go" ]; do sleep 0.01; done; sleep 100 & echo $! >"$0/orphan"`,
+		"session": `setsid sh -c 'until [ -e "$0/go" ]; do sleep 0.01; done; sleep 100 & echo $! >"$0/orphan"' "$0" & echo $! >"$0/below"; wait`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			job, err := syscall.ForkExec(shell, []string{"sh", "-c", script, dir}, &syscall.ProcAttr{Env: os.Environ()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "session" {
+				below := pidIn(t, dir+"/below")
+				eventually(t, "it has a session", func() bool { g, _ := syscall.Getpgid(below); return g == below })
+			}
+			c := start(t, `setsid sleep 100 & echo $! >"$1"; exit 4`, dir+"/own")
+			next(t, c, Exited)
+			own := pidIn(t, dir+"/own")
+			if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			orphan := pidIn(t, dir+"/orphan")
+			defer func() {
+				_ = syscall.Kill(orphan, syscall.SIGKILL)
+				_, _ = syscall.Wait4(orphan, nil, 0, nil)
+			}()
+			eventually(t, "the job is gone", func() bool { return !alive(job) })
+			if left := c.Left(); len(left) != 1 || left[0].Pid != own {
+				t.Errorf("left: %v; want process %d", left, own)
+			}
+			c.Signal(syscall.SIGTERM)
+			if code := next(t, c, Gone).Code; code != 4 {
+				t.Errorf("code %d; want 4", code)
+			}
+			if alive(own) || !alive(orphan) {
+				t.Errorf("the command's own orphan is alive: %v; the earlier job's: %v", alive(own), alive(orphan))
+			}
+		})
+	}
+}
+
 func TestAProcessNameMayHoldAnything(t *testing.T) {
 	p, err := parseStat(42, []byte("42 (a) R (b) S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0\n"))
 	want := Process{Pid: 42, Parent: 7, Group: 8, Name: "a) R (b", origin: origin{start: 12345}}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/sim/explore"
+)
+
+func init() { simCommands = append(simCommands, simExploreCommand) }
+
+type simExploreFlags struct {
+	runs    uint64
+	seed    uint64
+	without []string
+	workers int
+	dir     string
+	json    bool
+}
+
+func simExploreCommand() *cobra.Command {
+	var o simExploreFlags
+	c := &cobra.Command{
+		Use:   "explore",
+		Short: "Try random worlds until a promise breaks",
+		Long: `Runs random worlds, one for each seed: machines that pause, crash and have wrong
+clocks, a network that loses, doubles and delays, leaders that change. Each is
+checked against what stint promises. With every rule on, nothing may break.
+
+What breaks is shrunk to the fewest faults, told as a story, and saved as a
+scenario file that stint sim run plays again. Ctrl-C ends the search and prints
+what it has done so far.
+
+Rules that can be switched off:
+  ` + wrapNames(protocol.RuleNames()) + `
+
+The exit code is 1 where a promise was broken.`,
+		Example: `  stint sim explore                        10,000 worlds, every rule on
+  stint sim explore --without fence        what the fence is for
+  stint sim explore --runs 1 --seed 4711   one world again`,
+		Args: exactly(),
+		RunE: func(c *cobra.Command, _ []string) error { return o.explore(c.Context()) },
+	}
+	f := c.Flags()
+	f.Uint64Var(&o.runs, "runs", 10_000, "random worlds")
+	f.Uint64Var(&o.seed, "seed", 0, "of the first one; each next one has the next seed")
+	f.StringArrayVar(&o.without, "without", nil, "switch rules off: RULE,…")
+	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "worlds at the same time")
+	f.StringVar(&o.dir, "dir", ".", "where a scenario file is saved")
+	f.BoolVar(&o.json, "json", false, "write one JSON object")
+	return c
+}
+
+func (o *simExploreFlags) explore(ctx context.Context) error {
+	off, err := protocol.ParseRules(strings.Join(o.without, ","))
+	if err != nil {
+		return report.Usage("--without: "+err.Error(), "see: stint sim explore --help")
+	}
+	if o.workers < 1 || o.workers > 1024 || o.runs < 1 {
+		return report.Usage("--runs is at least 1, and --workers 1 to 1024", "see: stint sim explore --help")
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	options := explore.Options{Runs: o.runs, Seed: o.seed, Without: off, Workers: o.workers}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		options.Progress = func(r explore.Report) { fmt.Fprintf(os.Stderr, "\r%s ", progressLine(r, o.runs)) }
+	}
+	r := explore.Explore(ctx, options)
+	stopped := ctx.Err() != nil
+	stop() // a second Ctrl-C ends the shrinking
+	if options.Progress != nil {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	if r.Found == nil {
+		return o.nothing(r, stopped)
+	}
+	return o.found(r)
+}
+
+func progressLine(r explore.Report, of uint64) string {
+	return fmt.Sprintf("%d of %d worlds, %.0f simulated s, %.0f a second", r.Runs, of, r.Simulated.Seconds(), r.Simulated.Seconds()/max(r.Took.Seconds(), 0.001))
+}
+
+// explored is an exploration in JSON.
+type explored struct {
+	Runs      uint64   `json:"runs"`
+	Simulated float64  `json:"simulated_seconds"`
+	Took      float64  `json:"seconds"`
+	Stopped   bool     `json:"stopped"` // before all were done
+	Without   []string `json:"without"`
+	Broken    *brokeAt `json:"broken"`
+}
+
+type brokeAt struct {
+	Seed    uint64   `json:"seed"`
+	Promise string   `json:"promise"`
+	Why     string   `json:"why"`
+	At      float64  `json:"t"`
+	Faults  []string `json:"faults"` // after shrinking
+	Before  int      `json:"faults_before"`
+	File    string   `json:"file"`
+}
+
+func (o *simExploreFlags) json1(r explore.Report, stopped bool) explored {
+	e := explored{Runs: r.Runs, Simulated: r.Simulated.Seconds(), Took: r.Took.Seconds(), Stopped: stopped, Without: []string{}}
+	off, _ := protocol.ParseRules(strings.Join(o.without, ",")) // was read before
+	for _, one := range off.Each() {
+		e.Without = append(e.Without, one.String())
+	}
+	return e
+}
+
+func (o *simExploreFlags) nothing(r explore.Report, stopped bool) error {
+	if o.json {
+		return json.NewEncoder(os.Stdout).Encode(o.json1(r, stopped))
+	}
+	fmt.Printf("No promise was broken: %s, in %v.\n", progressLine(r, o.runs), r.Took.Round(10*time.Millisecond))
+	if stopped {
+		fmt.Printf("Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, withoutFlags(o.without))
+	}
+	return nil
+}
+
+func withoutFlags(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " --without " + strings.Join(names, ",")
+}
+
+// found shrinks a violation, tells it and saves it.
+func (o *simExploreFlags) found(r explore.Report) error {
+	small := explore.Shrink(r.Found.Plan)
+	again := explore.Run(small, true)
+	file := explore.FileName(small, *again.Broken)
+	path, err := save(o.dir, file, explore.File(small))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		e := o.json1(r, false)
+		e.Broken = &brokeAt{
+			Seed: r.Found.Seed, Promise: again.Broken.Promise, Why: again.Broken.Why, At: again.Broken.At.Seconds(),
+			Before: len(r.Found.Plan.Faults), File: path,
+		}
+		for _, f := range small.Faults {
+			e.Broken.Faults = append(e.Broken.Faults, f.String())
+		}
+		if err := json.NewEncoder(os.Stdout).Encode(e); err != nil {
+			return err
+		}
+	} else {
+		fmt.Printf("Seed %d, after %s.\n%d of its %d faults and events are left:\n\n%s\n%s\nAgain: stint sim run %s\n",
+			r.Found.Seed, progressLine(r, o.runs), len(small.Faults), len(r.Found.Plan.Faults), small.Text(), explore.Story(again), path)
+	}
+	return &report.Problem{Code: 1, What: "a promise is broken: " + again.Broken.Promise}
+}
