@@ -31,7 +31,9 @@ func oneName(ctx context.Context, path string) error {
 		return broken(fmt.Errorf("sqlitelease: %s is mounted by itself, without the files beside it, so those who use it by its other name would not be seen, and two could hold one lease. "+
 			"Nothing was changed; mount the folder, not the file", path))
 	}
-	for until := time.Now().Add(time.Second); ; nap() {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for ; ; nap() {
 		_, names, err := inodeAndNames(path)
 		if err != nil {
 			return fmt.Errorf("sqlitelease: %w", err)
@@ -40,7 +42,7 @@ func oneName(ctx context.Context, path string) error {
 			return nil
 		}
 		// Where a file cannot be renamed safely, creation links it: wait for that.
-		if ctx.Err() != nil || time.Now().After(until) {
+		if ctx.Err() != nil {
 			return linked(path, names)
 		}
 	}
