@@ -47,16 +47,18 @@ func (o *others) follow(all []Process, leader int) {
 	if !o.there {
 		return
 	}
-	kept, living := map[int]uint64{}, map[int]bool{syscall.Getpgrp(): true}
+	kept := map[int]uint64{}
 	for _, p := range all {
 		if o.has(p) {
 			kept[p.Pid] = p.start
 		}
-		if o.groups[p.Group] {
-			living[p.Group] = true
+	}
+	o.start = kept
+	for g := range o.groups { // not from the list: it is older than a child forked meanwhile
+		if syscall.Kill(-g, 0) == syscall.ESRCH {
+			delete(o.groups, g)
 		}
 	}
-	o.start, o.groups = kept, living
 	children := byParent(all)
 	for _, p := range children[os.Getpid()] {
 		if p.Pid != leader && (o.has(p) || o.groups[p.Group]) {

@@ -15,6 +15,7 @@ func (c *Child) reap() {
 	for c.waitForAny() {
 		c.collect()
 		if c.scope.hadChildren() && c.onlyOthersLeft() {
+			c.collect() // who died since
 			break
 		}
 	}
