@@ -101,3 +101,23 @@ func TestAllWhoCreateTheFileAtOnceUseOne(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// A process that found no file may be stopped until another has made it and
+// granted from it.
+func TestAFileThatAppearsWhileItIsMadeIsUsed(t *testing.T) {
+	path := newPath(t)
+	a := openAt(t, path, Options{})
+	g := mustAcquire(t, a, ask("x", "n", time.Minute)) // -wal and mark are there
+	h, err := hostIdentity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bumps := range []bool{false, true} {
+		if err := create(t.Context(), path, h, bumps); err != nil {
+			t.Errorf("bumps %v: %v", bumps, err)
+		}
+	}
+	if _, err := a.Renew(t.Context(), g); err != nil {
+		t.Errorf("the file was made twice: %v", err)
+	}
+}

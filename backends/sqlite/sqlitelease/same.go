@@ -31,7 +31,7 @@ func oneName(ctx context.Context, path string) error {
 		return broken(fmt.Errorf("sqlitelease: %s is mounted by itself, without the files beside it, so those who use it by its other name would not be seen, and two could hold one lease. "+
 			"Nothing was changed; mount the folder, not the file", path))
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Second/4)
 	defer cancel()
 	for ; ; nap() {
 		_, names, err := inodeAndNames(path)
