@@ -89,9 +89,16 @@ func (c *Candidate) Leading() fence.Grant {
 
 // Resign ends the candidacy or the term: the work has returned.
 func (c *Candidate) Resign() {
+	if c.h == nil { // it has not started
+		return
+	}
 	c.h.Cancel(errors.New("resigns"))
 	c.h.Release()
 }
 
 // Pass ends the term in favour of an heir.
-func (c *Candidate) Pass(heir string) { c.h.step(protocol.Pass{Key: c.election + "/" + heir}) }
+func (c *Candidate) Pass(heir string) {
+	if c.h != nil {
+		c.h.step(protocol.Pass{Key: c.election + "/" + heir})
+	}
+}

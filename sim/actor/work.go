@@ -13,6 +13,9 @@ import (
 // granted is the beginning of the work: raise the fence, and only then read.
 func (w *Worker) granted(g authority.Grant) {
 	w.grant = g.Grant
+	if w.stage.Store == nil { // it only holds
+		return
+	}
 	if !w.stage.Without.Has(protocol.RuleRaiseFirst) {
 		w.after(w.cfg.RaiseAfter, w.raise)
 		return

@@ -153,6 +153,9 @@ func (p params) read(fields []string) ([]Value, error) {
 
 // check looks at what only the whole file can show.
 func (s *Script) check() error {
+	if err := s.checkParts(); err != nil {
+		return err
+	}
 	for _, st := range s.Steps {
 		if err := s.checkStep(st); err != nil {
 			return fmt.Errorf("at %v: %s %s: %w", st.At, st.Who, st.What, err)

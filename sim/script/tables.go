@@ -48,8 +48,17 @@ func isWord(words ...string) func(string) error {
 	}
 }
 
+// isRare is never (0), or not so often that nothing else happens.
+func isRare(text string) error {
+	if d, err := ParseTime(text); err == nil && d == 0 {
+		return nil
+	}
+	return isTime(10*time.Millisecond, time.Hour)(text)
+}
+
 var (
 	anyTime  = isTime(0, time.Hour)
+	pauses   = isTime(time.Millisecond, time.Hour) // between what is done again and again
 	anyShift = isTime(-time.Hour, time.Hour)
 	anyCount = isInt(0, 1_000_000)
 	anyPPM   = isInt(-500_000, 500_000)
@@ -57,7 +66,7 @@ var (
 )
 
 var raftParams = params{
-	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": anyTime, "fsync": isTime(0, time.Second), "elections": yesNo, "election": isTime(200*time.Millisecond, time.Minute),
+	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": isRare, "fsync": isTime(0, time.Second), "elections": yesNo, "election": isTime(200*time.Millisecond, time.Minute),
 }
 
 // lockKinds are the lock services.
@@ -89,17 +98,17 @@ func machineParams(own params) params {
 
 var workerParams = machineParams(params{
 	"job": isWord(), "raise-after": anyTime, "first": anyTime, "build": anyTime, "send": anyTime, "pace": anyTime,
-	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": anyTime, "beat": isWord("app", "sidecar"),
-	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "again": anyTime, "beat-within": anyTime,
+	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": pauses, "beat": isWord("app", "sidecar"),
+	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "again": pauses, "beat-within": anyTime,
 })
 
 // actorKinds are those who take part.
 var actorKinds = map[string]params{
 	"worker":    workerParams,
-	"observer":  machineParams(params{"poll": anyTime, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
+	"observer":  machineParams(params{"poll": pauses, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
 	"candidate": machineParams(params{"count": isInt(1, 100_000)}),
-	"sweeper":   machineParams(params{"every": anyTime, "again": anyTime, "brake": isInt(0, 1_000_000)}),
-	"writer":    machineParams(params{"refresh": anyTime, "write": anyTime, "wait": anyTime, "margin": anyTime}),
+	"sweeper":   machineParams(params{"every": pauses, "again": pauses, "brake": isInt(0, 1_000_000)}),
+	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": anyTime, "margin": anyTime}),
 	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
 	"taker":     machineParams(params{"order": isWord(), "work": anyTime}),
 	"crowd":     machineParams(params{"count": isInt(1, 10_000), "kind": isWord("holders", "candidates")}),
@@ -171,8 +180,7 @@ var verbsOf = map[string]map[string]argTypes{
 	},
 	"lock": {
 		"use": {arg(isInt(1, 1000))}, "lead": {machines()}, "break": {arg(isWord())}, "save": {}, "restore": {arg(isInt(0, 1_000_000_000))},
-		"failover": {}, "flip": {}, "expire": {}, "crowd": {arg(isInt(1, 100_000))}, "checkpoint": {},
-		"heir": {arg(isWord())},
+		"failover": {}, "expire": {},
 	},
 	"world": {"snapshot": {arg(isWord())}, "note": {words()}},
 }
