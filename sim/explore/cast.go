@@ -43,7 +43,7 @@ func (r *run) billing() {
 	}
 	r.checks = append(r.checks,
 		&order{map[string]uint64{}},
-		&books{read: t.Table.Read, job: job, rights: r.rights},
+		&books{read: t.Table.Read, job: job, rights: r.rights, grants: !r.without(protocol.RuleFence)},
 	)
 	if r.p.Kind == Billing { // who forgets promises neither
 		r.checks = append(r.checks, &grows{map[string]uint64{}}, r.rights)

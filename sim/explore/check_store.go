@@ -13,6 +13,7 @@ type books struct {
 	read   func(name string) store.Job
 	job    string
 	rights *rights
+	grants bool      // a token belongs to one grant
 	last   store.Job // as it was after the last event that may change it
 	seen   bool
 }
@@ -40,8 +41,7 @@ func (c *books) see(e world.Event) *Broken {
 		return broken(e, PromiseOnce, "chunk %d of %s was charged %d times", e.Chunk, j.Name, slices.Max(j.Chunks))
 	case e.What == "done" && j.Next() != 0:
 		return broken(e, PromiseLost, "%s is DONE, and chunk %d was never charged", j.Name, j.Next())
-	case e.What != "raised" && was.Fence == j.Fence && was.Nonce != j.Nonce,
-		e.What == "raised" && was.Fence == j.Fence && was.Nonce != "" && was.Nonce != j.Nonce:
+	case c.grants && was.Fence == j.Fence && was.Nonce != "" && was.Nonce != j.Nonce:
 		return broken(e, PromiseGrant, "token %d of %s was admitted for the grant %s, and then for %s", j.Fence, j.Name, was.Nonce, j.Nonce)
 	case e.What == "requeued":
 		return c.swept(e, was)

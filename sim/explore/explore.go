@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/internal/protocol"
 )
 
@@ -39,7 +40,7 @@ type Found struct {
 // ends or all are done. What it finds does not depend on the number of workers:
 // the lowest seed that breaks something, as long as the context lasts.
 func Explore(ctx context.Context, o Options) Report {
-	e := &explorer{o: o, started: time.Now()}
+	e := &explorer{o: o, started: authority.BootClock{}.Now()}
 	e.best.Store(^uint64(0))
 	var wg sync.WaitGroup
 	for range max(1, o.Workers) {
@@ -58,7 +59,7 @@ func Explore(ctx context.Context, o Options) Report {
 
 type explorer struct {
 	o       Options
-	started time.Time
+	started authority.Instant
 	next    atomic.Uint64
 	best    atomic.Uint64 // the lowest seed that broke something, counted from zero
 
@@ -94,7 +95,7 @@ func (e *explorer) report() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.sofar
-	r.Took = time.Since(e.started)
+	r.Took = authority.BootClock{}.Now().Sub(e.started)
 	return r
 }
 
