@@ -71,7 +71,7 @@ checks.
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if c.Name() == "run" { // its flags are not all read yet
+		if c.CommandPath() == "stint run" { // its flags are not all read yet
 			return nil
 		}
 		return fromEnv(c.Flags())

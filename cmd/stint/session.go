@@ -109,11 +109,14 @@ func (s *session) retrying() func(error) {
 	return func(err error) {
 		if now := time.Now(); now.Sub(last) >= plainEvery {
 			last = now
-			what := "the authority failed"
-			if silent(err) {
-				what = "no answer from the authority"
+			switch {
+			case silent(err):
+				s.out.Soon("no answer from the authority, trying again: %v", err)
+			case errors.Is(err, authority.ErrBroken):
+				s.out.Soon("the authority cannot be used: %v", err)
+			default:
+				s.out.Soon("the authority failed, trying again: %v", err)
 			}
-			s.out.Soon("%s, trying again: %v", what, err)
 		}
 	}
 }
@@ -185,8 +188,12 @@ func cannotStart(err error) error {
 
 // lost is the error of a lease that ended before its work.
 func (s *session) lost(cause error, data string) error {
-	return &report.Problem{Code: report.ExitLost, What: "the lease on " + report.Name(s.name) + " was lost", Err: cause,
+	p := &report.Problem{Code: report.ExitLost, What: "the lease on " + report.Name(s.name) + " was lost", Err: cause,
 		Data: data, Do: "see who has it: stint show " + report.Name(s.name)}
+	if errors.Is(cause, authority.ErrBroken) {
+		p.Do = "" // there is nobody to ask
+	}
+	return p
 }
 
 // release gives the lease back. If that fails, it runs out by itself; so it is
