@@ -1,7 +1,6 @@
 package supervise
 
 import (
-	"os"
 	"syscall"
 	"time"
 )
@@ -13,11 +12,13 @@ import (
 //
 // An orphan that is neither is taken for the command's: to keep a lease for too
 // long does less harm than to give it away while the command works. Such a one
-// left the group of its job, and lived through its parent's end between two
-// looks; or it was brought in from outside, which only happens to process 1 of a
-// container (docker exec).
+// left the group of its job, and lost its parent between two looks.
+//
+// To process 1 of a container fall also the orphans of what was brought in from
+// outside (docker exec), whose parents it does not see.
 type others struct {
-	there  bool           // there have been any: then there may be more
+	self   int            // this process
+	there  bool           // there have been any, or there may be: then they are looked for
 	start  map[int]uint64 // of each by its number: together they name one process
 	groups map[int]bool   // theirs, and this process's own: the command has left it
 }
@@ -26,13 +27,12 @@ type others struct {
 const lookEvery = 50 * time.Millisecond
 
 // findOthers is called before the command is started: all that is there is
-// another's.
-func findOthers(all []Process) others {
-	o := others{}
-	if len(byParent(all)[os.Getpid()]) > 0 {
-		o = others{true, map[int]uint64{}, map[int]bool{syscall.Getpgrp(): true}}
-		o.addBelow(byParent(all), os.Getpid(), 0)
-	}
+// another's. own is the group of self.
+func findOthers(all []Process, self, own int) others {
+	children := byParent(all)
+	o := others{self: self, start: map[int]uint64{}, groups: map[int]bool{own: true}}
+	o.there = self == 1 || len(children[self]) > 0
+	o.addBelow(children, self, 0)
 	return o
 }
 
@@ -55,31 +55,37 @@ func (o *others) follow(all []Process, leader int) {
 	}
 	o.start = kept
 	for g := range o.groups { // not from the list: it is older than a child forked meanwhile
-		if syscall.Kill(-g, 0) == syscall.ESRCH {
+		if g > 1 && syscall.Kill(-g, 0) == syscall.ESRCH {
 			delete(o.groups, g)
 		}
 	}
 	children := byParent(all)
-	for _, p := range children[os.Getpid()] {
+	for _, p := range children[o.self] {
 		if p.Pid != leader && (o.has(p) || o.groups[p.Group]) {
 			o.add(p)
 			o.addBelow(children, p.Pid, leader)
 		}
 	}
+	if o.self == 1 { // what has no parent here came from outside
+		o.addBelow(children, 0, o.self)
+	}
 }
 
-func (o *others) addBelow(children map[int][]Process, parent, leader int) {
+// addBelow adds what is below parent, apart from one process and what is below it.
+func (o *others) addBelow(children map[int][]Process, parent, without int) {
 	for _, p := range children[parent] {
-		if p.Pid != leader {
+		if p.Pid != without {
 			o.add(p)
-			o.addBelow(children, p.Pid, leader)
+			o.addBelow(children, p.Pid, without)
 		}
 	}
 }
 
 func (o *others) add(p Process) {
 	o.start[p.Pid] = p.start
-	o.groups[p.Group] = true
+	if p.Group > 0 { // 0: a group that lies outside
+		o.groups[p.Group] = true
+	}
 }
 
 // lookAround follows the others for as long as the command lives.

@@ -15,7 +15,6 @@ func (c *Child) reap() {
 	for c.waitForAny() {
 		c.collect()
 		if c.scope.hadChildren() && c.onlyOthersLeft() {
-			c.collect() // who died since
 			break
 		}
 	}
@@ -81,7 +80,7 @@ func (c *Child) leaderReaped() bool {
 func (c *Child) onlyOthersLeft() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reaped && len(c.scope.left()) == 0
+	return c.reaped && c.scope.none()
 }
 
 // killUntilGone repeats the kill: a process may be forking while the list of

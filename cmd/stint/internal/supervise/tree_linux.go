@@ -25,7 +25,7 @@ type scope struct {
 // prepare makes this process the one that orphans fall to.
 func (s *scope) prepare(withCgroup bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	s.others = findOthers(processes())
+	s.others = findOthers(processes(), os.Getpid(), syscall.Getpgrp())
 	if withCgroup {
 		s.group = newCgroup()
 	}
@@ -65,6 +65,21 @@ func (s *scope) left() []Process {
 		}
 	}
 	return left
+}
+
+// none tells for certain that nothing of the command is left, if it is the reaper
+// who asks. Whatever is left hangs on a child of this process, which stays in
+// the table, dead or alive, until the reaper takes it; anything further down may
+// come and go while the table is read.
+func (s *scope) none() bool {
+	all := processes()
+	s.others.follow(all, s.leader)
+	for _, p := range byParent(all)[os.Getpid()] {
+		if !s.others.has(p) {
+			return false
+		}
+	}
+	return true
 }
 
 func byParent(all []Process) map[int][]Process {

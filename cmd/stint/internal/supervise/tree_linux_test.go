@@ -156,6 +156,29 @@ func TestAnOrphanOfAnEarlierJobIsNotTheCommands(t *testing.T) {
 	}
 }
 
+// Process 1 of a container, where somebody used docker exec: what is brought in
+// from outside has no parent here, and its orphans fall to process 1.
+func TestProcess1KeepsNoLeaseForWhatCameFromOutside(t *testing.T) {
+	p := func(pid, parent, group int) Process {
+		return Process{Pid: pid, Parent: parent, Group: group, origin: origin{start: uint64(pid)}}
+	}
+	group := syscall.Getpgrp() // one that there is, and so is not forgotten
+	o := findOthers([]Process{p(1, 0, 1)}, 1, 1)
+	o.follow([]Process{p(1, 0, 1), p(7, 1, 7), p(8, 7, 7), p(20, 0, group), p(21, 20, group)}, 7)
+	for pid, want := range map[int]bool{1: false, 7: false, 8: false, 20: true, 21: true} {
+		if got := o.has(p(pid, 0, 0)); got != want {
+			t.Errorf("process %d is another's: %v; want %v", pid, got, want)
+		}
+	}
+	// 20 has gone; 21 and its child 22 fell to process 1, as did 8, the command's.
+	o.follow([]Process{p(1, 0, 1), p(8, 1, 7), p(9, 1, 9), p(21, 1, group), p(22, 1, group)}, 7)
+	for pid, want := range map[int]bool{8: false, 9: false, 21: true, 22: true} {
+		if got := o.has(p(pid, 0, 0)); got != want {
+			t.Errorf("orphan %d is another's: %v; want %v", pid, got, want)
+		}
+	}
+}
+
 func TestAProcessNameMayHoldAnything(t *testing.T) {
 	p, err := parseStat(42, []byte("42 (a) R (b) S 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0\n"))
 	want := Process{Pid: 42, Parent: 7, Group: 8, Name: "a) R (b", origin: origin{start: 12345}}
