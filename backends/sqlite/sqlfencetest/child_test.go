@@ -66,8 +66,11 @@ func (s *store) finishWork(ctx context.Context, g fence.Grant) error {
 	if err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM data").Scan(&have); err != nil {
 		return err
 	}
-	for i := have; i < chunks; i++ {
-		if err := s.write(ctx, c, chunk(i), "v", nil); err != nil {
+	for i := have; i < chunks; {
+		switch err := s.write(ctx, c, chunk(i), "v", nil); {
+		case err == nil:
+			i++
+		case !errors.Is(err, sqlfence.ErrBusy): // a reader that holds up COMMIT
 			return err
 		}
 	}

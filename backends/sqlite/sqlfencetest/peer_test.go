@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,7 +194,8 @@ type peer struct {
 // command is this binary, to be started as another process.
 func command(task, dsn, arg string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), taskEnv+"="+task, dsnEnv+"="+dsn, argEnv+"="+arg)
+	cmd.Env = append(os.Environ(), taskEnv+"="+task, dsnEnv+"="+dsn, argEnv+"="+arg,
+		"GORACE="+strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")) // else a second at every exit under -race
 	cmd.Stderr = os.Stderr
 	return cmd
 }
