@@ -54,7 +54,7 @@ var dialects = map[Dialect]*dialect{SQLite: sqliteDialect}
 // queries are the statements of one table.
 type queries struct {
 	lock, read, floor, raise, again           string
-	admit, admitSeq, admits                   string
+	admit, admitSeq, admits, ours             string
 	finish, requeue, claims                   string
 	bar, drop, idle, prune, setFloor, version string
 	setVersion                                string
@@ -76,6 +76,7 @@ func (d *dialect) queries(table string) *queries {
 		admit:    r("UPDATE {t} SET seq = seq + 1, mark = ?" + mine),
 		admitSeq: r("UPDATE {t} SET seq = seq + 1, mark = ?" + mine + " AND seq = ?"),
 		admits:   r("UPDATE {t} SET admits = admits + 1" + mine),
+		ours:     r("SELECT 1 FROM {t}" + mine + " AND mark = ?"),
 
 		finish:  r("UPDATE {t} SET state = 'DONE', touched = {now}, admits = admits + 1" + mine),
 		requeue: r("UPDATE {t} SET state = 'QUEUED', touched = {now}" + mine + " AND owner = ? AND state = 'RUNNING'"),

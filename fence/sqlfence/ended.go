@@ -21,16 +21,15 @@ var errNotOurs = errors.New("the transaction that was admitted is no longer open
 // stillOurs looks, before COMMIT, whether the transaction is still the one that
 // was admitted: its mark can be seen in it, and its grant is the fence.
 func (f *Fence) stillOurs(ctx context.Context, tx *sql.Tx, c fence.Claim, mark string) error {
-	r, err := f.record(ctx, tx, c.Name)
+	var one int
+	err := tx.QueryRowContext(ctx, f.q.ours, c.Name, c.Grant.Token, c.Grant.Nonce, mark).Scan(&one)
 	switch {
 	case errors.Is(err, sql.ErrTxDone): // fn ended it; COMMIT will say so
 		return nil
-	case errors.Is(err, fence.ErrNoFence):
+	case errors.Is(err, sql.ErrNoRows):
 		return errNotOurs
 	case err != nil:
 		return fmt.Errorf("fence %q: the look before COMMIT failed: %w", c.Name, err)
-	case r.mark != mark || r.CheckWrite(c.Grant) != nil:
-		return errNotOurs
 	}
 	return nil
 }
