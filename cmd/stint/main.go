@@ -148,7 +148,8 @@ const exitCodesHelp = `Exit codes of stint itself:
    69  the authority or the fence could not be used
    75  the lease is held by another (-n, or -w ran out); -E changes it
    76  the lease could not be kept: the command was ended
-   78  the configuration is wrong: no authority named, a bad STINT_ variable
+   78  the configuration is wrong: no authority named, a bad STINT_ variable, a
+       --fence whose store is missing or no database
   126  the command cannot be run
   127  the command was not found
 128+n  stint or the command was ended by signal n

@@ -89,7 +89,7 @@ func (o *runFlags) flags(f *pflag.FlagSet) {
 	duration(&o.ttl, "ttl", "", "lease length: how long the authority keeps the lease without a renewal (default 10s)")
 	duration(&o.margin, "margin", "", "how long before the authority lets go CMD has been ended (default 0.2 of --ttl)")
 	duration(&o.renew, "renew", "", "time between renewals (default 0.3 of --ttl)")
-	duration(&o.timeout, "timeout", "", "bound of one request to the authority (default 0.15 of --ttl)")
+	duration(&o.timeout, "timeout", "", "bound of one request to the authority (default 0.15 of --ttl, at most 5s)")
 	duration(&o.grace, "grace", "", "time from TERM to the stop time when the lease cannot be kept (default 1s, at most 0.1 of --ttl)")
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once when another holds the lease")
 	duration(&o.wait, "wait", "w", "wait at most so long for the lease; 0 is --no-wait (default: for ever)")

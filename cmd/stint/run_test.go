@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -283,78 +282,6 @@ func TestNoTwoCommandsOfOneNameAreEverAlive(t *testing.T) {
 	all.Wait()
 	if n := w.stamps("w"); n < 5 {
 		t.Errorf("only %d commands ran", n)
-	}
-}
-
-// A shell has started a job and then exec'ed stint. What the job leaves behind
-// falls to stint, and is neither waited for nor ended.
-func TestWhatTheShellHadStartedBeforeStintIsNotTheCommands(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere only the command's group is watched")
-	}
-	w := newWorld(t)
-	p := w.command(nil, "sh", "-c", `(until [ -e go ]; do sleep 0.01; done; (sleep 100 & echo $! >orphan)) >/dev/null 2>&1 &
-		exec stint run k -- sh -c 'touch go; until [ -s orphan ]; do sleep 0.01; done'`)
-	orphan := w.pid("orphan")
-	p.expect(0)
-	defer func() { _ = syscall.Kill(orphan, syscall.SIGKILL) }()
-	if err := syscall.Kill(orphan, 0); err != nil {
-		t.Errorf("the job's process was ended: %v", err)
-	}
-	if strings.Contains(p.out.String(), "left") {
-		t.Error("it was taken for the command's")
-	}
-}
-
-// An authority that does not answer is told soon, whatever the length of the
-// lease; -n does not make it quiet.
-func TestAnAuthorityThatDoesNotAnswerIsToldSoon(t *testing.T) {
-	w := newWorld(t)
-	w.run("run", "k", "--", "true").expect(0)
-	unlock := w.lockFile()
-	a := w.start("run", "-n", "k", "--ttl", "1h", "--", "true")
-	eventually(t, "it is told", func() bool { return strings.Contains(a.out.String(), "the authority has not answered yet") })
-	if a.ended() {
-		t.Error("stint ended before that")
-	}
-	unlock()
-	a.expect(0)
-}
-
-// An authority that cannot work any more is not waited for, and its words are
-// the user's.
-func TestAnAuthorityThatWasRemovedIsToldAndNotWaitedFor(t *testing.T) {
-	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "2s", "--", "sleep", "100")
-	db := w.open()
-	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
-	b := w.start("run", "k", "--", "touch", "started")
-	w.waiting(db, "k", 1)
-	if err := os.Rename(w.path("l.db"), w.path("moved.db")); err != nil {
-		t.Fatal(err)
-	}
-	b.expect(69)
-	a.expect(76)
-	for who, p := range map[string]*process{"who waits": b, "who holds": a} {
-		if out := p.out.String(); !strings.Contains(out, "was removed or replaced") || strings.Contains(out, "gain") {
-			t.Errorf("%s said:\n%s", who, out)
-		}
-	}
-	if _, err := os.Stat(w.path("started")); err == nil {
-		t.Error("the command was started")
-	}
-}
-
-// That a lost lease could not be given back either would bury the loss.
-func TestALostLeaseIsToldOnceAndPlainly(t *testing.T) {
-	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "3s", "--", "sleep", "100")
-	db := w.open()
-	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
-	w.lockFile()
-	a.expect(76)
-	if out := a.out.String(); !strings.Contains(out, "the lease on k was lost") || strings.Contains(out, "could not be released") {
-		t.Errorf("it said:\n%s", out)
 	}
 }
 
