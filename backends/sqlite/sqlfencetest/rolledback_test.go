@@ -209,9 +209,33 @@ func TestATransactionThatSQLiteRolledBackMayBeRepeated(t *testing.T) {
 			if n := s.count(t, "k"); n != 1 {
 				t.Fatalf("written %d times", n)
 			}
-			_, err = s.db.Exec("INSERT INTO data (k, v) VALUES ('free', 'v')") // no hook stays behind
-			must(t, err)
 		})
+	}
+}
+
+// The hook is InTx's own: nobody who gets the connection next meets it.
+func TestNoCommitHookStaysBehind(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, modes[0].dsn(t), nil)
+	s.db.SetMaxOpenConns(1)
+	c, stale := raise(t, s, job, grant(7, "a")), raise(t, s, "other", grant(7, "a"))
+	raise(t, s, "other", grant(8, "b"))
+	for name, end := range map[string]func(){
+		"committed": func() { must(t, s.write(t.Context(), c, "k", "v", nil)) },
+		"abandoned": func() { wants(t, s.write(t.Context(), c, "k", "v", func() error { return errAbandon }), errAbandon) },
+		"refused":   func() { wants(t, s.write(t.Context(), stale, "k", "v", nil), fence.ErrStale) },
+		"panicked": func() {
+			defer func() { _ = recover() }()
+			_ = s.write(t.Context(), c, "k", "v", func() error { panic("on purpose") })
+		},
+	} {
+		end()
+		if _, err := s.db.Exec("INSERT INTO data (k, v) VALUES (?, 'v')", name); err != nil || s.count(t, name) != 1 {
+			t.Errorf("%s: the next write on the connection fails: %v", name, err)
+		}
+	}
+	if n := s.count(t, "k"); n != 1 {
+		t.Errorf("written %d times", n)
 	}
 }
 
