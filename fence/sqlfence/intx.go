@@ -22,9 +22,10 @@ import (
 //
 // fn uses tx alone: it does not commit or roll back, and it calls no writing
 // method of this Fence, of the same claim or of another, because that would wait
-// for fn itself (ErrNested; through another *sql.DB of the same file it waits
-// until its context ends). To set DONE in the same transaction there is
-// FinishTx.
+// for fn itself. On fn's own goroutine that is refused at once (ErrNested); on
+// another one that fn waits for, or through another *sql.DB of the same file, it
+// waits until its context ends. So does a read outside tx where the *sql.DB has
+// one connection only. To set DONE in the same transaction there is FinishTx.
 //
 // fn returns the first error of any statement. SQLite rolls the whole
 // transaction back by itself for some (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), a
