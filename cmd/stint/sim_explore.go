@@ -27,6 +27,7 @@ type simExploreFlags struct {
 	workers int
 	dir     string
 	json    bool
+	raft    bool
 }
 
 func simExploreCommand() *cobra.Command {
@@ -58,6 +59,7 @@ The exit code is 1 where a promise was broken.`,
 	f.StringArrayVar(&o.without, "without", nil, "switch rules off: RULE,…")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "worlds at the same time")
 	f.StringVar(&o.dir, "dir", ".", "where a scenario file is saved")
+	f.BoolVar(&o.raft, "raft", false, "put the billing worlds' lock service on real Raft: some ten times slower")
 	f.BoolVar(&o.json, "json", false, "write one JSON object")
 	return c
 }
@@ -75,7 +77,7 @@ func (o *simExploreFlags) explore(ctx context.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	options := explore.Options{Runs: o.runs, Seed: o.seed, Without: off, Workers: o.workers}
+	options := explore.Options{Runs: o.runs, Seed: o.seed, Without: off, Workers: o.workers, Raft: o.raft}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
 		options.Progress = func(r explore.Report) { fmt.Fprintf(os.Stderr, "\r%s ", progressLine(r, o.runs)) }
 	}
@@ -130,16 +132,21 @@ func (o *simExploreFlags) nothing(r explore.Report, stopped bool) error {
 	}
 	fmt.Printf("No promise was broken: %s, in %v.\n", progressLine(r, o.runs), r.Took.Round(10*time.Millisecond))
 	if stopped {
-		fmt.Printf("Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, withoutFlags(o.without))
+		fmt.Printf("Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, o.flags())
 	}
 	return nil
 }
 
-func withoutFlags(names []string) string {
-	if len(names) == 0 {
-		return ""
+// flags are those that a further run needs, too.
+func (o *simExploreFlags) flags() string {
+	s := ""
+	if o.raft {
+		s += " --raft"
 	}
-	return " --without " + strings.Join(names, ",")
+	if len(o.without) > 0 {
+		s += " --without " + strings.Join(o.without, ",")
+	}
+	return s
 }
 
 // found shrinks a violation, tells it and saves it.

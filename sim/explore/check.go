@@ -53,9 +53,10 @@ type grows struct{ last map[string]uint64 }
 func (c *grows) see(e world.Event) *Broken {
 	var token uint64
 	switch e.What {
-	case "created", "item-claimed", "leads":
+	case "created", "key-created", "item-claimed", "leads":
 		token = max(e.Token, e.Epoch)
-	default:
+	}
+	if token == 0 { // of something else: a node that leads has no token
 		return nil
 	}
 	last := c.last[e.Name]

@@ -61,7 +61,7 @@ func (c *rights) see(e world.Event) *Broken {
 			return c.overlap(e, r)
 		}
 	case "restored":
-		c.amnesty = e.Until
+		c.amnesty = max(c.amnesty, e.Until)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ type Options struct {
 	Runs    uint64 // seeds Seed, Seed+1, …
 	Seed    uint64
 	Without protocol.Rules
-	Workers int // goroutines; each run is one goroutine's. Zero: one
+	Raft    bool // the billing worlds have a lock service on real Raft
+	Workers int  // goroutines; each run is one goroutine's. Zero: one
 	// Progress is called about once a second, from one goroutine at a time.
 	Progress func(Report)
 }
@@ -75,6 +76,9 @@ func (e *explorer) work(ctx context.Context) {
 		}
 		seed := e.o.Seed + n
 		p := Draw(seed, e.o.Without)
+		if e.o.Raft && p.Kind == Billing {
+			p.Raft = 1
+		}
 		e.add(n, seed, p, Run(p, false))
 	}
 }

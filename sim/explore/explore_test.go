@@ -58,3 +58,12 @@ func TestEveryRuleThatIsLeftOutBreaksAPromise(t *testing.T) {
 		})
 	}
 }
+
+func TestNoPromiseIsBrokenOnRealRaft(t *testing.T) {
+	r := Explore(context.Background(), Options{Runs: 200, Workers: runtime.GOMAXPROCS(0), Raft: true})
+	if r.Found != nil {
+		p := r.Found.Plan
+		t.Fatalf("seed %d: %v\n%s", r.Found.Seed, &r.Found.Broken, File(Shrink(p)))
+	}
+	t.Logf("%.0f simulated seconds in %v", r.Simulated.Seconds(), r.Took)
+}

@@ -173,6 +173,9 @@ func (r *run) links(f Fault, sign int) {
 }
 
 func (r *run) elect(f Fault) {
+	if r.raft != nil {
+		r.raft.elect(f.N)
+	}
 	if r.lock == nil {
 		return
 	}
@@ -188,6 +191,9 @@ func (r *run) elect(f Fault) {
 }
 
 func (r *run) use(f Fault) {
+	if r.raft != nil {
+		r.raft.use(min(max(f.N, 1), 1000))
+	}
 	if r.lock != nil && r.lock.leader.l.Leads() {
 		r.lock.use(min(max(f.N, 1), 1000))
 	}
@@ -196,10 +202,15 @@ func (r *run) use(f Fault) {
 // restore takes a backup of the lock service at At-By, and starts the service
 // again from it at At.
 func (r *run) restore(f Fault) {
-	if r.lock == nil {
+	if r.lock == nil && r.raft == nil {
 		return
 	}
 	var backup []byte
+	if r.raft != nil {
+		r.w.At(f.At-f.By, world.OrderFault, func() { backup = r.raft.s.Backup() })
+		r.w.At(f.At, world.OrderFault, func() { r.restoreRaft(f, backup) })
+		return
+	}
 	r.w.At(f.At-f.By, world.OrderFault, func() { backup = r.lock.save() })
 	r.w.At(f.At, world.OrderFault, func() {
 		if !r.lock.leads(r.lock.leader) {
@@ -208,4 +219,14 @@ func (r *run) restore(f Fault) {
 		r.note(world.Event{Who: "lock", What: "restored", Count: f.N, Until: r.w.Now() + r.p.TTL + r.p.TTL/protocol.RateError})
 		r.lock.restore(backup, int64(f.N))
 	})
+}
+
+func (r *run) restoreRaft(f Fault, backup []byte) {
+	if backup == nil {
+		return // nobody was up
+	}
+	r.note(world.Event{Who: "lock", What: "restored", Count: f.N, Until: r.w.Now() + r.p.TTL + r.p.TTL/protocol.RateError})
+	if err := r.raft.s.Restore(backup, int64(f.N)); err != nil {
+		panic(err) // it was written by Backup
+	}
 }

@@ -35,6 +35,7 @@ type Plan struct {
 type Settings struct {
 	TTL, Margin, Renew, Timeout time.Duration
 
+	Raft    int // 1: the lock service is on real Raft
 	Workers int // workers, observers, candidates or writers
 	Chunks  int // of the job
 

@@ -30,7 +30,8 @@ type run struct {
 	p       Plan
 	w       *world.World
 	stage   *actor.Stage
-	lock    *lock
+	lock    *lock // nil where it is on raft, or there is none
+	raft    *raft
 	rights  *rights
 	checks  []checker
 	starts  map[string]func() // by machine
@@ -134,6 +135,11 @@ func (r *run) fault(f Fault) {
 
 // newLockStage puts a lock service into the world.
 func (r *run) newLockStage() {
+	if r.p.Raft == 1 {
+		r.raft = newRaft(r.w, r.p)
+		r.stage.Lock = r.raft
+		return
+	}
 	r.lock = newLock(r.w, r.p)
 	r.stage.Lock = r.lock
 	r.lock.OnGrant = func(name string, token int64) {

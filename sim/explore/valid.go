@@ -14,6 +14,9 @@ func (p Plan) Check() error {
 	if p.Workers < 1 || p.Workers > maxWorkers {
 		return fmt.Errorf("workers %d: there are 1 to %d", p.Workers, maxWorkers)
 	}
+	if p.Raft < 0 || p.Raft > 1 || p.Raft == 1 && p.Kind != Billing {
+		return fmt.Errorf("raft %d: 0, or 1 in the world %s", p.Raft, Billing)
+	}
 	if p.Chunks < 1 || p.Chunks > maxChunks {
 		return fmt.Errorf("chunks %d: there are 1 to %d", p.Chunks, maxChunks)
 	}
