@@ -10,7 +10,7 @@ STATICCHECK := bin/staticcheck
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench clean need
+.PHONY: help build demo test lint bench plant clean need
 
 help: ## list the commands
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -45,6 +45,10 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 bench: need ## measure what the project promises; fails when a bar is missed
 	$(GO) run -buildvcs=$(VCS) ./bench
+
+# Each bug is compiled in place of the protocol's own file, and hunted.
+plant: need ## plant bugs in the protocol, and see what catches them
+	$(GO) test ./sim/plant -run TestPlantedBugsAreCaught -all -runs 20000 -v -timeout 60m
 
 clean: ## remove what make has built
 	rm -rf bin

@@ -1,0 +1,64 @@
+package plant
+
+// plant is a bug: a piece of a file of internal/protocol, and what takes its
+// place. The piece has to be there exactly once.
+type plant struct {
+	name     string
+	file     string
+	old, new string
+}
+
+var plants = []plant{
+	// The holder.
+	{"skip the margin", "holder.go", "return c.Times.Margin", "return 0"},
+	{"count from the receipt", "holder.go", "\treturn sent\n}", "\treturn now\n}"},
+	{"take a late answer for a newer one", "holder.go", "h.renewed(a, sent.sentAt)", "h.renewed(a, h.now)"},
+	{"take an answer before looking at the stop time", "holder.go", "if h.phase == holding && now >= h.stop {", "if h.phase == holding && now >= h.stop+1<<40 {"},
+	{"forget older nonces", "holder.go", "n >= 1 && n <= h.n && h.nonce(n) == nonce", "n == h.n && h.nonce(n) == nonce"},
+	{"never send the release", "holder.go", "case releasing:\n\t\tif h.now >= h.next {", "case releasing:\n\t\tif h.now >= h.next && h.released > 0 {"},
+	{"release whatever is there", "release.go", "if h.cfg.Without.Has(RuleConditional) {\n\t\tg.Grant", "if true {\n\t\tg.Grant"},
+	{"keep renewing after the release", "release.go", "\th.released++\n", "\th.released++\n\th.emit(Send{Op: OpRenew, Try: h.newTry(OpRenew), Grant: h.grant, Deadline: h.now.Add(h.cfg.Times.Timeout)})\n"},
+	{"bring an ended lease to life again", "hold.go", "if h.phase != holding { // an", "if h.phase = holding; false { // an"},
+	{"renew when it is too late", "hold.go", "h.next = base.Add(h.cfg.Times.Renew)\n\th.emit(Granted", "h.next = stop\n\th.emit(Granted"},
+	{"renew without a sign of life", "hold.go", "w > 0 && h.now.Sub(h.beat) > w", "w < 0 && h.now.Sub(h.beat) > w"},
+	{"use a grant that came too late", "acquire.go", "if h.now >= stop {\n", "if h.now >= stop+1<<40 {\n"},
+	{"add the margin", "acquire.go", "base.Add(length - h.cfg.margin())", "base.Add(length + h.cfg.margin())"},
+	{"wait without looking again", "acquire.go", "h.next = h.now.Add(min(max(s.Left, h.retryDelay()), h.cfg.Times.Timeout))", "h.next = 0"},
+	{"keep a grant that nobody wants", "clear.go", "func (h *Holder) giveBack(g authority.Grant) {\n", "func (h *Holder) giveBack(g authority.Grant) {\n\tif h.n > 0 {\n\t\treturn\n\t}\n"},
+
+	// The lessor.
+	{"renew a lease for another's key", "lessor_lead.go", "k != nil && k.grant == a.Grant", "k != nil"},
+	{"move the deadline of an expiring lease", "lessor_lead.go", "if ls == nil || ls.expiring {", "if ls == nil {"},
+	{"confirm a renewal that was not made", "lessor_lead.go", "if r.Err == nil && !p.kept {", "if r.Err == nil && !p.kept && p.ID == 0 {"},
+	{"go by old deadlines after a promotion", "lessor_lead.go", "if !l.cfg.Without.Has(RuleFullLength) {", "if l.cfg.Without == AllRules {"},
+	{"keep a checkpoint over a renewal", "lessor_lead.go", "return (ls.left > 0 ||", "return ls.id == 0 && (ls.left > 0 ||"},
+	{"expire at half time", "lessor_lead.go", "if l.now >= ls.deadline {", "if l.now >= ls.deadline.Add(-ls.length/2) {"},
+	{"never expire", "lessor_lead.go", "if l.now >= ls.deadline {", "if l.now >= ls.deadline.Add(1<<50) {"},
+	{"expire for an old leader", "lessor_apply.go", "if c.Term == ev.Term {", "if c.Term <= ev.Term {"},
+	{"grant a key that is held", "lessor_apply.go", "if k.grant.Nonce != c.Grant.Nonce {", "if k.grant.Nonce == c.Grant.Nonce+\".\" {"},
+	{"use a revision twice", "lessor_apply.go", "\tl.rev++\n\tk := key{", "\tk := key{"},
+	{"delete without a guard", "lessor_apply.go", "case k != nil && (c.Grant.IsZero() || k.grant == c.Grant):", "case k != nil:"},
+	{"pass without a floor", "lessor_apply.go", "\tl.raiseFloor(c.Name)\n\tl.drop(*old)", "\tl.drop(*old)"},
+	{"forget revisions in a snapshot", "lessor_snapshot.go", "b = binary.AppendVarint(b, l.rev)", "b = binary.AppendVarint(b, l.rev/2)"},
+	{"restore without a bump", "lessor_snapshot.go", "l.rev += bump", "l.rev += bump - bump"},
+
+	// The observer.
+	{"claim after half a lease", "observer_claim.go", "o.seenAt.Add(max(o.seen.Length, o.cfg.Longest))", "o.seenAt.Add(max(o.seen.Length, o.cfg.Longest) / 2)"},
+	{"count from the first look", "observer.go", "= true, ev.Record, ev.Version, o.now, false", "= true, ev.Record, ev.Version, max(o.seenAt, 1), false"},
+	{"claim with the old token", "observer_claim.go", "Token: last + 1", "Token: max(last, 1)"},
+	{"delete the record on release", "observer_hold.go", "Delete: o.cfg.Without.Has(RuleKeepToken)", "Delete: true"},
+	{"release over a successor", "observer_hold.go", "Any: any,", "Any: any || true,"},
+
+	// The candidate.
+	{"watch the leader's key", "candidate.go", "before := l.Keys[me-1]", "before := l.Keys[0]"},
+	{"lead from the second place", "candidate.go", "case me > 0:", "case me > 1:"},
+	{"lead below the floor", "candidate.go", "case l.Keys[0].Token < l.Floor &&", "case l.Keys[0].Token < 0 &&"},
+	{"lead after a look that is too old", "candidate.go", "if c.again { // what", "if c.again && c.now == 0 { // what"},
+
+	// The sweeper and the successor.
+	{"sweep on first sight", "sweeper.go", "old := s.now.Sub(first.at) >= s.cfg.Again", "old := s.now.Sub(first.at) >= 0"},
+	{"sweep what is held", "sweeper.go", "if s.state[i].Held {", "if s.state[i].Held && s.over {"},
+	{"sweep a storm", "sweeper.go", "if len(due) <= s.cfg.Most {", "if len(due) <= s.cfg.Most+1<<20 {"},
+	{"remember sightings over an outage", "sweeper.go", "\ts.away = true\n\ts.seen = map[string]sighting{}\n", "\ts.away = true\n"},
+	{"write right after the flip", "successor.go", "s.next.set(s.now.Add(s.cfg.Wait))", "s.next.set(s.now)"},
+}
