@@ -190,7 +190,7 @@ func (s *small) lessor(n int, e protocol.Event) (replies []protocol.Reply) {
 			}
 		case protocol.Confirm:
 			if n == s.lead {
-				replies = append(replies, s.lessor(n, protocol.Confirmed{ID: e.ID})...)
+				replies = append(replies, s.lessor(n, protocol.Confirmed(e))...)
 			}
 		case protocol.Reply:
 			replies = append(replies, e)

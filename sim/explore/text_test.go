@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -65,13 +66,30 @@ func FuzzParseNeverPanicsAndRoundTrips(f *testing.F) {
 	})
 }
 
+// TestTheSamePlanGivesTheSameBytes: on one processor and on two. The sum is
+// logged, to compare builds with it: with -race, and of another machine.
 func TestTheSamePlanGivesTheSameBytes(t *testing.T) {
-	for seed := range uint64(60) {
-		p := Draw(seed, protocol.RuleFence)
-		if a, b := File(p), File(p); a != b {
-			t.Fatalf("seed %d: two runs differ", seed)
+	files := func(procs int) []string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
+		var all []string
+		for seed := range uint64(200) {
+			p := Draw(seed, protocol.RuleFence)
+			if p.Kind == Billing && seed%2 == 0 {
+				p.Raft = 1
+			}
+			all = append(all, File(p))
 		}
+		return all
 	}
+	one, two := files(1), files(2)
+	sum := fnvOffset
+	for seed := range one {
+		if one[seed] != two[seed] {
+			t.Fatalf("seed %d: the runs differ:\n%s\n%s", seed, one[seed], two[seed])
+		}
+		sum.text(one[seed])
+	}
+	t.Logf("sum %016x", uint64(sum))
 }
 
 func TestTheFindingDoesNotDependOnTheWorkers(t *testing.T) {
