@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +45,9 @@ func (l leakChecked) Run() int {
 			os.Unsetenv(name)
 		}
 	}
+	// With a handler here, what the tests start has HUP as it should be, even if
+	// the tests themselves were started to ignore it (nohup).
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	code := l.m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
