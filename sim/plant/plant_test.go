@@ -67,13 +67,35 @@ func (p plant) hunt(t *testing.T) (by string) {
 	}
 	out, err := exec.Command(bin, "-test.run=^TestHunt$", "-runs="+fmt.Sprint(*runs), "-patience="+patience.String(), "-verdict="+note).CombinedOutput()
 	if err == nil {
-		return ""
+		return transcripts(root, overlay)
 	}
 	if by, _ := os.ReadFile(note); len(by) > 0 {
 		return strings.ReplaceAll(strings.TrimSpace(string(by)), "\n", "; ")
 	}
 	first, _, _ := strings.Cut(string(out), "\n")
 	return "it ends: " + first
+}
+
+// transcripts runs the machines' own scenarios, whose transcripts are kept line by
+// line, with the bug, and says which of them has caught it.
+func transcripts(root, overlay string) (by string) {
+	test := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "./internal/scenario", "./internal/protocol")
+	test.Dir = root
+	out, err := test.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	var names []string
+	for line := range strings.Lines(string(out)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "it ends: " + string(out)
+	}
+	return "the machines' own scenarios: " + strings.Join(names[:min(len(names), 3)], ", ")
 }
 
 // TestEveryBugCanBePlanted: the code that each one replaces is there. Who
