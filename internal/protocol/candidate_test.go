@@ -292,3 +292,21 @@ func TestALookThatIsOlderThanItsWakingIsNotUsed(t *testing.T) {
 		t.Fatalf("%d looks after the answer, want one more than %d", b.lists, lists)
 	}
 }
+
+// A key goes while the candidate looks at the line: the look that is under way is
+// older than the news, so it decides nothing, and another look follows.
+func TestALookThatIsOlderThanItsNewsDecidesNothing(t *testing.T) {
+	c := NewCandidate(CandidateConfig{Config: Config{Name: "e/b", Prefix: "b", Times: Times{}.WithDefaults()}})
+	c.Step(0, Start{})
+	mine := authority.Grant{Grant: fence.Grant{Token: 9, Nonce: "b-1"}, Name: "e/b", Length: 10 * sec}
+	look, ok := find[Send](c.Step(0, Answer{Op: OpAcquire, Try: 1, Grant: mine}))
+	if !ok || look.Op != OpList {
+		t.Fatalf("after its key was made it did not look at the line: %v", look)
+	}
+	c.Step(1, Woken{})
+	old := Listed{Keys: []Place{{Key: "e/a", Token: 7}, {Key: "e/b", Token: 9}}}
+	out := c.Step(2, Answer{Op: OpList, Try: look.Try, List: old})
+	if again, ok := find[Send](out); !ok || again.Op != OpList || has[Watch](out) || has[Lead](out) {
+		t.Fatalf("the old look had its say: %v", out)
+	}
+}
