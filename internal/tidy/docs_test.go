@@ -25,7 +25,7 @@ func TestFilesNameNoForeignPlace(t *testing.T) {
 			t.Error(complaint)
 		}
 	})
-	for text, want := range map[string]int{"see /work" + "/shared/x": 1, "case B" + "011": 1, "fine, B01": 0} {
+	for text, want := range map[string]int{"see /root" + "/go/x": 1, "case B" + "011": 1, "fine, B01": 0} {
 		if got := strayWords("a.md", text); len(got) != want {
 			t.Errorf("%q: complaints %q, want %d", text, got, want)
 		}
