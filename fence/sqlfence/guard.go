@@ -33,7 +33,7 @@ func (g *guard) allow() bool {
 // close takes effect when the driver has a commit hook, and then takes the
 // place of whatever hook the connection had.
 func (g *guard) close() error {
-	return g.conn.Raw(func(dc any) error {
+	return raw(g.conn, func(dc any) error {
 		if set := g.hook(dc); set != nil {
 			set(g.allow)
 			g.set = true
@@ -47,7 +47,7 @@ func (g *guard) open() error {
 	if !g.set {
 		return nil
 	}
-	return g.conn.Raw(func(dc any) error {
+	return raw(g.conn, func(dc any) error {
 		g.hook(dc)(nil)
 		return nil
 	})

@@ -42,7 +42,7 @@ func (f *Fence) try(ctx context.Context, a *attempt, fn func(context.Context, *s
 	clean, g := false, &guard{conn: conn, hook: f.d.commitHook}
 	defer func() {
 		if !clean || g.open() != nil {
-			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+			_ = raw(conn, func(any) error { return driver.ErrBadConn }) // closes it
 		}
 		_ = conn.Close()
 	}()
