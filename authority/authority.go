@@ -56,6 +56,21 @@ type Queuer interface {
 	Leave(ctx context.Context, r Request) error
 }
 
+// BulkRenewer is an Authority that renews many grants for about the price of
+// one: those that share a lease at the authority, say.
+type BulkRenewer interface {
+	// RenewAll renews each grant as Renew does, and answers in the same order,
+	// one Renewal each. It answers for all at once, so it is as slow as the
+	// slowest of them, and returns soon after ctx is done.
+	RenewAll(ctx context.Context, grants []Grant) []Renewal
+}
+
+// Renewal is one answer of RenewAll: what Renew would have returned.
+type Renewal struct {
+	Grant Grant
+	Err   error
+}
+
 // Lister is an Authority that can list the names that it knows, in the order
 // of their bytes.
 type Lister interface {
