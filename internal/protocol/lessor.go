@@ -174,6 +174,10 @@ func (l *Lessor) key(name string) *key {
 	return &l.keys[i]
 }
 
+// Floor is the highest token that was given out of order in the election that a
+// key stands in, as this node knows it; zero: none was.
+func (l *Lessor) Floor(key string) fence.Token { return l.floor(election(key)) }
+
 func (l *Lessor) floor(election string) fence.Token {
 	for _, f := range l.floors {
 		if f.election == election {

@@ -35,11 +35,7 @@ func NewBucket(s *Stage, m *world.Machine, chunks, rows int) *Bucket {
 func (b *Bucket) Objects() *store.Bucket { return b.b }
 
 func (b *Bucket) at(from *world.Machine, f func() (reply func())) {
-	net := b.stage.World.Net
-	net.Send(from, b.m, func() {
-		reply := f()
-		net.Send(b.m, from, reply)
-	})
+	b.stage.World.Net.Call(from, b.m, func(answer func(func())) { answer(f()) })
 }
 
 func (b *Bucket) progress() (Progress, store.Manifest) {

@@ -83,14 +83,13 @@ func (o *Observer) step(e protocol.Event) {
 
 // expect makes a request answered once: by done, or by its deadline.
 func (o *Observer) expect(try int, deadline authority.Instant, late protocol.Event) (done func(protocol.Event)) {
-	tries, epoch := o.tries, o.m.Epoch()
+	tries := o.tries
 	tries[try] = o.m.Mono.Alarm(deadline, world.OrderMessage, func() {
 		delete(tries, try)
 		o.step(late)
 	})
 	return func(e protocol.Event) {
-		// An answer to a process that has crashed is nobody's.
-		if alarm := tries[try]; alarm != nil && o.m.Epoch() == epoch {
+		if alarm := tries[try]; alarm != nil {
 			delete(tries, try)
 			alarm.Stop()
 			o.step(e)
@@ -100,10 +99,9 @@ func (o *Observer) expect(try int, deadline authority.Instant, late protocol.Eve
 
 func (o *Observer) load(l protocol.Load) {
 	done := o.expect(l.Try, l.Deadline, protocol.Loaded{Try: l.Try, Err: context.DeadlineExceeded})
-	net := o.stage.World.Net
-	net.Send(o.m, o.item.m, func() {
+	o.stage.World.Net.Call(o.m, o.item.m, func(answer func(func())) {
 		r, version := o.item.Record()
-		net.Send(o.item.m, o.m, func() {
+		answer(func() {
 			o.stage.log(o.m, world.Event{What: "item-read", Name: o.item.Key, Epoch: uint64(r.Grant.Token), Clock: wall(o.m), Detail: true, Why: r.Write})
 			done(protocol.Loaded{Try: l.Try, Record: r, Version: version, Wall: o.m.Wall.Now()})
 		})
@@ -112,15 +110,14 @@ func (o *Observer) load(l protocol.Load) {
 
 func (o *Observer) swap(s protocol.Swap) {
 	done := o.expect(s.Try, s.Deadline, protocol.Swapped{Try: s.Try, Err: context.DeadlineExceeded})
-	net := o.stage.World.Net
 	s.Record.Until = o.m.Wall.Now().Add(s.Record.Length)
 	lost := o.LoseAnswers > 0
 	if lost {
 		o.LoseAnswers--
 	}
-	net.Send(o.m, o.item.m, func() {
+	o.stage.World.Net.Call(o.m, o.item.m, func(answer func(func())) {
 		version, err := o.item.swap(o.m, s)
-		net.Send(o.item.m, o.m, func() {
+		answer(func() {
 			if lost {
 				o.stage.log(o.m, world.Event{What: "answer-lost", Name: o.item.Key, Why: "swap"})
 				return

@@ -79,13 +79,12 @@ func (s *Sweeper) braked(e protocol.Braked) {
 }
 
 func (s *Sweeper) scan(e protocol.Scan) {
-	net := s.stage.World.Net
-	net.Send(s.m, s.table.m, func() {
+	s.stage.World.Net.Call(s.m, s.table.m, func(answer func(func())) {
 		var rows []fence.Row
 		for _, j := range s.table.Claims() {
 			rows = append(rows, j.Row)
 		}
-		net.Send(s.table.m, s.m, func() { s.step(protocol.Scanned{Try: e.Try, Rows: rows}) })
+		answer(func() { s.step(protocol.Scanned{Try: e.Try, Rows: rows}) })
 	})
 }
 
@@ -121,8 +120,7 @@ func (s *Sweeper) sighted(name string, a protocol.Answer) {
 }
 
 func (s *Sweeper) requeue(e protocol.Requeue) {
-	net := s.stage.World.Net
-	net.Send(s.m, s.table.m, func() {
+	s.stage.World.Net.Call(s.m, s.table.m, func(answer func(func())) {
 		// Where exact-owner is off, the store does not look either.
 		err := s.table.Requeue(e.Row)
 		j := s.table.Table.Read(e.Row.Name)
@@ -137,7 +135,7 @@ func (s *Sweeper) requeue(e protocol.Requeue) {
 			s.Requeues++
 		}
 		s.stage.log(s.m, ev)
-		net.Send(s.table.m, s.m, func() {
+		answer(func() {
 			s.step(protocol.Requeued{Try: e.Try, Row: e.Row, Err: err})
 			if err == nil && s.OnRequeue != nil {
 				s.OnRequeue(e.Row.Name)

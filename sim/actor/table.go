@@ -31,11 +31,7 @@ func progress(j store.Job) Progress {
 
 // at does f at the store, and the reply that it returns at the asker.
 func (t *Table) at(from *world.Machine, f func() (reply func())) {
-	net := t.stage.World.Net
-	net.Send(from, t.m, func() {
-		reply := f()
-		net.Send(t.m, from, reply)
-	})
+	t.stage.World.Net.Call(from, t.m, func(answer func(func())) { answer(f()) })
 }
 
 // log notes what the store did for a machine.

@@ -24,11 +24,7 @@ type Flag struct {
 func NewFlag(s *Stage, m *world.Machine) *Flag { return &Flag{stage: s, m: m} }
 
 func (f *Flag) at(from *world.Machine, do func() (reply func())) {
-	net := f.stage.World.Net
-	net.Send(from, f.m, func() {
-		reply := do()
-		net.Send(f.m, from, reply)
-	})
+	f.stage.World.Net.Call(from, f.m, func(answer func(func())) { answer(do()) })
 }
 
 // flip names a writer under a new epoch; repeated with one nonce it is one flip.

@@ -27,19 +27,14 @@ func (s *lock) Call(from *world.Machine, r actor.Request, answer func(protocol.A
 		h.node = (h.node + 1) % len(s.nodes)
 	}
 	h.answered = false
-	epoch := from.Epoch()
-	s.call(from, h, 2*len(s.nodes), r, func(a protocol.Answer) {
-		if from.Epoch() == epoch { // else the process that asked is gone
-			answer(a)
-		}
-	})
+	s.call(from, h, 2*len(s.nodes), r, answer)
 }
 
 func (s *lock) call(from *world.Machine, h *hint, tries int, r actor.Request, answer func(protocol.Answer)) {
 	n := s.nodes[h.node]
-	s.w.Net.Send(from, n.m, func() {
+	s.w.Net.Call(from, n.m, func(back func(func())) {
 		n.ask(r, func(reply protocol.Reply) {
-			s.w.Net.Send(n.m, from, func() {
+			back(func() {
 				h.answered = true
 				if _, ok := reply.Err.(protocol.ErrNotLeader); ok && tries > 0 {
 					h.node = (h.node + 1) % len(s.nodes)

@@ -28,14 +28,11 @@ func newRaft(w *world.World, p Plan) *raft {
 
 // Call is actor.Lock's.
 func (l *raft) Call(from *world.Machine, r actor.Request, answer func(protocol.Answer)) {
-	epoch := from.Epoch()
 	a := protocol.Ask{
 		Op: r.Op, Name: r.Ask.Name, Key: r.Key, Length: r.Ask.Length, Nonce: r.Ask.Nonce, Grant: r.Grant.Grant, Holder: from.Name,
 	}
 	l.s.Do(from, a, func(reply protocol.Reply) {
-		if from.Epoch() == epoch { // else the process that asked is gone
-			answer(protocol.Answer{Op: reply.Op, Grant: reply.Grant, State: reply.State, List: reply.List, Err: reply.Err})
-		}
+		answer(protocol.Answer{Op: reply.Op, Grant: reply.Grant, State: reply.State, List: reply.List, Err: reply.Err})
 	})
 }
 

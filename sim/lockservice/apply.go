@@ -99,9 +99,9 @@ func (n *Node) perform(effects []protocol.Effect) {
 		case protocol.Reply:
 			n.reply(e)
 		case protocol.Removed:
-			n.wakeKey(e.Key, false)
+			n.wakeKey(e.Key, e.Rev, false)
 		case protocol.Moved:
-			n.wakeKey(e.Key, true)
+			n.wakeKey(e.Key, e.Rev, true)
 		}
 	}
 }

@@ -72,10 +72,11 @@ func (r *request) send(node int) {
 		r.m.Deliver(world.OrderMessage, func() { r.next(try, node) })
 		return
 	}
-	back := func(reply protocol.Reply, leader int) {
-		r.s.w.Net.Send(n.Machine, r.m, func() { r.answer(try, node, reply, leader) })
-	}
-	r.s.w.Net.Send(r.m, n.Machine, func() { n.ask(r.ask, back) })
+	r.s.w.Net.Call(r.m, n.Machine, func(answer func(func())) {
+		n.ask(r.ask, func(reply protocol.Reply, leader int) {
+			answer(func() { r.answer(try, node, reply, leader) })
+		})
+	})
 }
 
 // refuses reports whether a connection to a node is refused at once: its process

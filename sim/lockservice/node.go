@@ -26,7 +26,7 @@ type state struct {
 
 	reads   reads
 	backs   []way
-	watches []*watch
+	watches []kept
 }
 
 // start is the beginning of the process: it knows what the disk says.

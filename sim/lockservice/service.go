@@ -15,6 +15,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/world"
 )
@@ -70,6 +71,9 @@ type Service struct {
 	// Violations are broken promises of raft itself, in words: there are none,
 	// unless the simulator is wrong.
 	Violations []string
+
+	// OnWake is told, if it is set, of each watch that a removal wakes at a node.
+	OnWake func(at *Node, who *world.Machine, key string, rev int64)
 
 	w          *world.World
 	cfg        Config
@@ -180,6 +184,14 @@ func (s *Service) Revision() int64 {
 		return l.Revision()
 	}
 	return 0
+}
+
+// State is what the most advanced node says of a name.
+func (s *Service) State(name string) authority.State {
+	if l := s.newest(); l != nil {
+		return l.State(name)
+	}
+	return authority.State{Name: name}
 }
 
 // newest is the lessor that has applied most.

@@ -231,6 +231,39 @@ func TestAWatchWakesOnlyWhoWatchesTheKey(t *testing.T) {
 	}
 }
 
+// TestAWatchOlderThanAGrantOutOfOrderSendsItsOwnerToLookAgain: C stands behind B,
+// and its watch arrives after A has passed B by for D. One removal would wake
+// whoever stands behind D and C, too.
+func TestAWatchOlderThanAGrantOutOfOrderSendsItsOwnerToLookAgain(t *testing.T) {
+	w, s, a := scripted(t, Config{})
+	ms := map[string]*world.Machine{"a": a, "b": w.Machine("B"), "c": w.Machine("C"), "d": w.Machine("D")}
+	grants := map[string]authority.Grant{}
+	for _, name := range []string{"a", "b", "d", "c"} {
+		r, _ := call(w, s, ms[name], acquire("e/"+name, name), 0)
+		grants[name] = r.Grant
+	}
+	looked := s.Revision()
+	call(w, s, a, protocol.Ask{Op: protocol.OpPass, Name: "e/a", Grant: grants["a"].Grant, Key: "e/d"}, 0)
+	var woken []string
+	watch := func(name, key string, from int64) {
+		s.Watch(ms[name], protocol.Watch{Key: "e/" + key, Token: grants[key].Token, From: from}, func() {
+			woken = append(woken, name)
+		})
+		w.Run(w.Now() + sec)
+	}
+	watch("c", "d", looked) // when it looked, D stood before it
+	watch("b", "d", s.Revision())
+	if fmt.Sprint(woken) != "[c]" {
+		t.Fatalf("woken: %v; want c, to look again", woken)
+	}
+	watch("c", "b", s.Revision())
+	call(w, s, ms["d"], protocol.Ask{Op: protocol.OpRelease, Name: "e/d", Grant: grants["d"].Grant}, 0)
+	w.Run(w.Now() + sec)
+	if fmt.Sprint(woken) != "[c b]" {
+		t.Errorf("woken: %v; want b alone by D's release", woken)
+	}
+}
+
 func TestAWaitEndsWhenTheNameIsFree(t *testing.T) {
 	w, s, a := scripted(t, Config{})
 	b := w.Machine("B")

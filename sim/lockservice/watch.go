@@ -21,6 +21,12 @@ type watch struct {
 	over  bool
 }
 
+// kept is a watch as a node has it.
+type kept struct {
+	*watch
+	tell func(func()) // the way back to whoever registered it
+}
+
 // Watch calls woken on the machine, once, when the key that w's token created is
 // gone, when somebody was put ahead in its election, or when the watch was lost.
 // A machine has one watch for each election: the next takes the place of the one
@@ -36,7 +42,7 @@ func (s *Service) Watch(from *world.Machine, w protocol.Watch, woken func()) {
 			kept = append(kept, old)
 		}
 	}
-	next := &watch{c: c, want: w, woken: woken, node: c.leader}
+	next := &watch{c: c, want: w, woken: from.Bound(woken), node: c.leader}
 	c.watches = append(kept, next)
 	next.register()
 }
@@ -64,28 +70,37 @@ func (w *watch) register() {
 		w.node = (w.node + 1) % len(s.nodes)
 	}
 	n := s.nodes[w.node]
-	s.w.Net.Send(w.c.m, n.Machine, func() { n.watch(w) })
+	s.w.Net.Call(w.c.m, n.Machine, func(tell func(func())) { n.watch(kept{w, tell}) })
 }
 
 // watch keeps a client's watch, or wakes it at once.
-func (n *Node) watch(w *watch) {
+func (n *Node) watch(w kept) {
 	if n.state.raft == nil {
 		return
 	}
-	for _, old := range n.state.watches {
-		if old == w {
-			return // refreshed
+	for i, old := range n.state.watches {
+		if old.watch == w.watch {
+			n.state.watches[i] = w // refreshed, perhaps over another connection
+			return
 		}
 	}
 	n.state.watches = append(n.state.watches, w)
 	n.wake()
 }
 
-// wake wakes whoever watches a key that is gone, as far as this node knows.
+// wake wakes whoever watches a key that is gone, or has an old line in mind, as
+// far as this node knows.
 func (n *Node) wake() {
 	n.wakeThose(func(w *watch) bool {
-		return n.state.lessor.Revision() >= w.want.From && !n.has(w.want)
+		return n.state.lessor.Revision() >= w.want.From && !n.has(w.want) || n.passed(w.want)
 	})
+}
+
+// passed reports whether somebody was let in out of order since the look at the
+// line that the watch goes by: another may stand before the watcher now, and two
+// would be woken by one removal.
+func (n *Node) passed(w protocol.Watch) bool {
+	return w.From > 0 && int64(n.state.lessor.Floor(w.Key)) > w.From
 }
 
 func (n *Node) has(w protocol.Watch) bool {
@@ -95,32 +110,36 @@ func (n *Node) has(w protocol.Watch) bool {
 
 // wakeKey wakes those who watch a key that was removed, or, where a key was put
 // ahead of its election, all who watch there: one of them is its owner.
-func (n *Node) wakeKey(key string, moved bool) {
+func (n *Node) wakeKey(key string, rev int64, moved bool) {
 	n.wakeThose(func(w *watch) bool {
 		if moved {
 			return election(w.want.Key) == election(key)
 		}
-		return w.want.Key == key && !n.has(w.want)
+		due := w.want.Key == key && !n.has(w.want)
+		if due && n.s.OnWake != nil {
+			n.s.OnWake(n, w.c.m, key, rev)
+		}
+		return due
 	})
 }
 
 func (n *Node) wakeThose(due func(*watch) bool) {
-	kept := n.state.watches[:0]
-	var woken []*watch
+	rest := n.state.watches[:0]
+	var woken []kept
 	for _, w := range n.state.watches {
 		switch {
 		case w.over:
-		case due(w):
+		case due(w.watch):
 			woken = append(woken, w)
 		default:
-			kept = append(kept, w)
+			rest = append(rest, w)
 		}
 	}
-	clear(n.state.watches[len(kept):])
-	n.state.watches = kept
+	clear(n.state.watches[len(rest):])
+	n.state.watches = rest
 	for _, w := range woken {
 		n.s.Wakes++
-		n.s.w.Net.Send(n.Machine, w.c.m, w.wake)
+		w.tell(w.wake)
 	}
 }
 

@@ -176,6 +176,16 @@ func (m *Machine) OnCrash(f func()) { m.onCrash = append(m.onCrash, f) }
 // OnStart registers what a restart runs. It is not run for the first start.
 func (m *Machine) OnStart(f func()) { m.onStart = append(m.onStart, f) }
 
+// Bound is f for the present start of the machine: after a crash it does nothing.
+func (m *Machine) Bound(f func()) func() {
+	epoch := m.epoch
+	return func() {
+		if m.epoch == epoch {
+			f()
+		}
+	}
+}
+
 // Deliver does f on the machine at this instant, in the given order: later if it
 // is paused, never if it is down or crashes before.
 func (m *Machine) Deliver(order int, f func()) {

@@ -106,10 +106,33 @@ func (n *Net) settings(l *link) *Link {
 	return &n.Default
 }
 
-// Send carries a message: f is done on the receiver when it arrives, if it does.
-// What f needs it must have been given by value: the sender may change its own
-// memory meanwhile.
-func (n *Net) Send(from, to *Machine, f func()) {
+// anybody receives a message whichever start of the receiver's process it meets.
+const anybody = -1
+
+// Send carries a message: f is done on the receiver when it arrives, if it does,
+// by whichever process runs there then. What f needs it must have been given by
+// value: the sender may change its own memory meanwhile. A question that has an
+// answer goes by Call.
+func (n *Net) Send(from, to *Machine, f func()) { n.send(from, to, anybody, f) }
+
+// Call carries a question over a connection: f is done on the receiver, which
+// may answer then or later, as often as it likes. What answer is given is done on
+// the asker. A connection ends with the process at either end: after a crash the
+// asker's next start hears nothing of what an earlier one asked, and an answer
+// that the receiver had still to give is never given.
+func (n *Net) Call(from, to *Machine, f func(answer func(func()))) {
+	asker := from.epoch
+	n.Send(from, to, func() {
+		receiver := to.epoch
+		f(func(reply func()) {
+			if to.epoch == receiver {
+				n.send(to, from, asker, reply)
+			}
+		})
+	})
+}
+
+func (n *Net) send(from, to *Machine, epoch int, f func()) {
 	n.Sent++
 	if from.down {
 		n.Lost++
@@ -121,14 +144,14 @@ func (n *Net) Send(from, to *Machine, f func()) {
 		n.Lost++
 		return
 	}
-	n.carry(l, s, from, to, f)
+	n.carry(l, s, to, epoch, f)
 	if l.rare(s.Twice) {
 		n.Doubled++
-		n.carry(l, s, from, to, f)
+		n.carry(l, s, to, epoch, f)
 	}
 }
 
-func (n *Net) carry(l *link, s *Link, from, to *Machine, f func()) {
+func (n *Net) carry(l *link, s *Link, to *Machine, epoch int, f func()) {
 	at := n.w.now + s.Delay
 	if s.Jitter > 0 {
 		at += time.Duration(l.rng.Int64N(int64(s.Jitter) + 1))
@@ -138,7 +161,7 @@ func (n *Net) carry(l *link, s *Link, from, to *Machine, f func()) {
 		l.last = at
 	}
 	n.w.At(at, OrderMessage, func() {
-		if n.settings(l).Cut || to.down {
+		if n.settings(l).Cut || to.down || epoch != anybody && epoch != to.epoch {
 			n.Lost++
 			return
 		}

@@ -99,6 +99,36 @@ func TestPausedMachinesHearLaterAndCrashedOnesNever(t *testing.T) {
 	}
 }
 
+// TestAnAnswerReachesOnlyTheProcessThatAsked: whether the asker crashes while the
+// question, the work on it or the answer is under way, and whether the answer
+// comes at once or later, its next start hears nothing. Nor does a receiver
+// answer what an earlier start of it was asked.
+func TestAnAnswerReachesOnlyTheProcessThatAsked(t *testing.T) {
+	for _, c := range []struct {
+		crash string // who
+		at    time.Duration
+		want  int
+	}{
+		{"a", 500 * time.Millisecond, 0}, {"a", 1500 * time.Millisecond, 0}, {"a", 2500 * time.Millisecond, 0}, {"a", 4 * time.Second, 1},
+		{"b", 500 * time.Millisecond, 1}, {"b", 1500 * time.Millisecond, 0}, {"b", 2500 * time.Millisecond, 1},
+	} {
+		w := New(1)
+		a, b := w.Machine("a"), w.Machine("b")
+		w.Net.Default.Delay = time.Second
+		heard := 0
+		w.Net.Call(a, b, func(answer func(func())) {
+			w.At(2*time.Second, OrderSelf, func() { answer(func() { heard++ }) })
+		})
+		m := w.Find(c.crash)
+		w.At(c.at, OrderFault, m.Crash)
+		w.At(c.at+time.Millisecond, OrderFault, m.Restart)
+		w.Run(10 * time.Second)
+		if heard != c.want {
+			t.Errorf("%s crashes at %v: %d answers were heard, want %d", c.crash, c.at, heard, c.want)
+		}
+	}
+}
+
 func TestAPauseInAPauseEndsWithTheLaterOne(t *testing.T) {
 	for _, c := range []struct {
 		first, second time.Duration // at 0 and at 1 s; zero: until Resume, at 9 s

@@ -84,9 +84,9 @@ func (c *Cache) Do(from *world.Machine, ask protocol.Ask, done func(protocol.Rep
 			done(r)
 		}
 	}
-	reach(from, s.m, func() {
+	reach(from, s.m, func(back func(func())) {
 		r := c.do(at, ask)
-		s.saved(func() { c.w.Net.Send(s.m, from, func() { answer(r) }) })
+		s.saved(func() { back(func() { answer(r) }) })
 	}, func() { answer(protocol.Reply{Err: ErrDown}) })
 }
 

@@ -94,9 +94,9 @@ func (r *Redlock) Acquire(from *world.Machine, name, value string, length time.D
 			}
 		}
 		s := r.masters[i-1]
-		reach(from, s.m, func() {
+		reach(from, s.m, func(answer func(func())) {
 			yes := s.setNX(name, value, from.Name, length)
-			s.saved(func() { r.w.Net.Send(s.m, from, func() { one(yes) }) })
+			s.saved(func() { answer(func() { one(yes) }) })
 		}, func() { one(false) })
 	}
 }
@@ -114,7 +114,7 @@ func (s *server) setNX(name, value, holder string, length time.Duration) bool {
 // Release deletes a name on every master that keeps it for the value.
 func (r *Redlock) Release(from *world.Machine, name, value string) {
 	for _, s := range r.masters {
-		reach(from, s.m, func() {
+		reach(from, s.m, func(func(func())) {
 			if e := s.get(name); e != nil && e.value.Nonce == value {
 				s.drop(name)
 				s.log(world.Event{What: "key-deleted", Name: name, Peer: from.Name, Why: "released"})

@@ -138,11 +138,11 @@ func (s *server) log(e world.Event) {
 
 // reach carries a request to a server, and says when the connection is refused
 // because its process is down. Silence means lost.
-func reach(from, to *world.Machine, request, refused func()) {
+func reach(from, to *world.Machine, request func(answer func(func())), refused func()) {
 	net := from.World().Net
 	if !to.Up() && net.Connected(from, to) && net.Connected(to, from) {
 		from.Deliver(world.OrderMessage, refused)
 		return
 	}
-	net.Send(from, to, request)
+	net.Call(from, to, request)
 }
