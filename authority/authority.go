@@ -27,7 +27,7 @@ type Authority interface {
 	// Acquire grants r.Name to r.Nonce, or refuses with a *HeldError that says
 	// by whom it is held. Acquiring again with the nonce of the living grant
 	// returns that grant. Every grant's token is higher than every earlier token
-	// of the name.
+	// of the name. Which nonce a grant carries is said at Request.
 	Acquire(ctx context.Context, r Request) (Grant, error)
 	// Renew extends g by its full Length from now. *NotHeldError is definite: g
 	// ended, and never comes back.
@@ -35,7 +35,8 @@ type Authority interface {
 	// Release ends g, and only this very grant. Repeating it is harmless: nil
 	// means that g is not held any more by its own doing or was released before
 	// and nobody has followed; *NotHeldError that it had ended otherwise, and
-	// nothing was changed.
+	// nothing was changed. An authority that forgets what has ended may answer a
+	// repeated release with *NotHeldError.
 	Release(ctx context.Context, g Grant) error
 	// Inspect is a linearizable read. A name that was never held is a State
 	// that is not Held, with no error.
@@ -47,12 +48,18 @@ type Authority interface {
 // Queuer is an Authority that serves those who wait in order. A refused
 // Acquire whose Request has a Waiter takes (or keeps) that waiter's place in
 // the name's line.
+//
+// The place may become the grant without a further request, as soon as nobody
+// is ahead of it. The waiter's next try then returns that grant, under the nonce
+// that the place has kept; see Request.
 type Queuer interface {
 	// Wait returns when a further try of r.Name by r.Waiter is worthwhile, at
 	// the latest when ctx is done (nil then too). It may return early. It keeps
 	// the place in the line alive.
 	Wait(ctx context.Context, r Request) error
-	// Leave gives up the waiter's place. Repeating it is harmless.
+	// Leave gives up the waiter's place, and what it has become if no try was
+	// told of it. Repeating it is harmless. An authority whose places do not die
+	// of silence finishes a Leave of unknown outcome by itself.
 	Leave(ctx context.Context, r Request) error
 }
 
@@ -92,6 +99,10 @@ type Timing interface {
 }
 
 // Request asks for a lease.
+//
+// Its grant carries its Nonce. One to a Waiter may instead carry the nonce of
+// an earlier try of that waiter, since a place in line keeps its own; such a
+// grant has its From set, for it may be older than the try that it answers.
 type Request struct {
 	Name   string        // see fence.CheckName
 	Length time.Duration // how long the authority keeps it without a renewal; see CheckLength
@@ -128,7 +139,7 @@ type Grant struct {
 type State struct {
 	Name    string
 	Held    bool
-	Grant   fence.Grant   // the living grant, else the last one; zero when never held
+	Grant   fence.Grant   // the living grant, else the last one; zero when never held, or when what has ended is forgotten
 	Holder  string        // as its Request gave it
 	Since   time.Time     // when it was granted, by the authority's wall clock: for people, never compared
 	Length  time.Duration //

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Opener opens the authority that a URL names. Errors never repeat the URL's
-// password.
+// Opener opens the authority that a URL names. Its Host may be a list: see Open.
+// Errors never repeat the URL's password.
 type Opener func(ctx context.Context, u *url.URL) (Authority, error)
 
 var (
@@ -43,9 +43,10 @@ func Schemes() []string {
 
 // Open opens the authority that rawURL names, for example
 // "sqlite:///var/lib/stint/leases.db". The error says which schemes are known
-// and which import brings a missing one.
+// and which import brings a missing one. Several hosts are divided by commas,
+// each with its own port or none: "etcd://a:2379,b,[::1]:2379/prefix".
 func Open(ctx context.Context, rawURL string) (Authority, error) {
-	u, err := url.Parse(rawURL)
+	u, err := parse(rawURL)
 	if err != nil {
 		// The parser's error repeats its input, and with it a password.
 		return nil, fmt.Errorf("authority: %w: the URL %q cannot be read; it looks like scheme://host/path", ErrInvalid, Redact(rawURL))
@@ -76,7 +77,7 @@ func orNone(s []string) string {
 // does not read as a URL is cut at the scheme; a plain file path stays.
 func Redact(rawURL string) string {
 	scheme, rest, hasScheme := strings.Cut(rawURL, "://")
-	u, err := url.Parse(rawURL)
+	u, err := parse(rawURL)
 	switch {
 	case err != nil && hasScheme && !secret(scheme):
 		return scheme + "://(unreadable)"

@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,9 +25,13 @@ type Subject struct {
 	// Open makes a fresh and empty authority for one case. The suite closes
 	// what it opened.
 	Open func(t *testing.T) Handle
-	// NoQueue and NoList declare that the authority is no Queuer or Lister.
-	// Without them a missing interface is a failure.
-	NoQueue, NoList bool
+	// NoQueue, NoList and NoBulk declare that the authority is no Queuer, Lister
+	// or BulkRenewer. Without them a missing interface is a failure.
+	NoQueue, NoList, NoBulk bool
+	// Forgets declares that the authority keeps nothing of a grant that has
+	// ended: the State of a free name may have a zero Grant, and a repeated
+	// Release may be told that the grant is not held.
+	Forgets bool
 }
 
 // Handle is one open authority.
@@ -53,22 +59,24 @@ const (
 	nothing need = iota
 	queue
 	list
+	bulk
 )
 
 // Cases lists all cases, for documentation.
 func Cases() []Case {
-	return append(append(append(append([]Case(nil), grantCases...), endCases...), nameCases...), waitCases...)
+	return slices.Concat(grantCases, endCases, nameCases, waitCases, bulkCases)
 }
 
 // Run tests s against every case.
 func Run(t *testing.T, s Subject) {
 	for _, c := range Cases() {
-		if c.needs == queue && s.NoQueue || c.needs == list && s.NoList {
+		if c.needs == queue && s.NoQueue || c.needs == list && s.NoList || c.needs == bulk && s.NoBulk {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			h := s.Open(t)
 			e := newEnv(t, h)
+			e.forgets = s.Forgets
 			if h.Advance == nil {
 				t.Parallel()
 			}
@@ -90,12 +98,16 @@ type env struct {
 	b       authority.Authority // second handle to the same store
 	advance func(time.Duration)
 	length  time.Duration // of the leases in this case
+	forgets bool          // see Subject
 	count   atomic.Int64
+
+	mu    sync.Mutex
+	tries map[string][]string // nonces, by waiter
 }
 
 func newEnv(t *testing.T, h Handle) *env {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	e := &env{T: t, ctx: ctx, a: h.Authority, b: h.Authority, advance: h.Advance, length: 10 * time.Second}
+	e := &env{T: t, ctx: ctx, a: h.Authority, b: h.Authority, advance: h.Advance, length: 10 * time.Second, tries: map[string][]string{}}
 	if h.Advance == nil {
 		e.length = time.Second
 	}
@@ -137,13 +149,39 @@ func (e *env) ask(name string) authority.Request {
 func (e *env) line(name, waiter string) authority.Request {
 	r := e.ask(name)
 	r.Waiter, r.Holder = waiter, waiter
+	e.note(r)
 	return r
 }
 
 // again is a further try of the same wait.
 func (e *env) again(r authority.Request) authority.Request {
 	r.Nonce = e.ask(r.Name).Nonce
+	e.note(r)
 	return r
+}
+
+func (e *env) note(r authority.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.tries[r.Waiter] = append(e.tries[r.Waiter], r.Nonce)
+}
+
+// answers says what is wrong with g as the grant of r. One to a waiter may carry
+// the nonce of an earlier try, and then says from when it counts.
+func (e *env) answers(r authority.Request, g authority.Grant) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case g.Name != r.Name || g.Length != r.Length || !g.Token.Valid():
+		return fmt.Errorf("Acquire %+v granted %+v", r, g)
+	case g.Nonce == r.Nonce:
+		return nil
+	case r.Waiter == "" || !slices.Contains(e.tries[r.Waiter], g.Nonce):
+		return fmt.Errorf("Acquire %+v granted %+v: the nonce is of no try of this waiter", r, g)
+	case g.From == 0:
+		return fmt.Errorf("Acquire %+v granted %+v: it may be older than this try, and does not say from when it counts", r, g)
+	}
+	return nil
 }
 
 func (e *env) acquire(a authority.Authority, r authority.Request) authority.Grant {
@@ -152,10 +190,26 @@ func (e *env) acquire(a authority.Authority, r authority.Request) authority.Gran
 	if err != nil {
 		e.Fatalf("Acquire %q: %v", r.Name, err)
 	}
-	if g.Name != r.Name || g.Nonce != r.Nonce || g.Length != r.Length || !g.Token.Valid() {
-		e.Fatalf("Acquire %+v granted %+v", r, g)
+	if err := e.answers(r, g); err != nil {
+		e.Fatal(err)
 	}
 	return g
+}
+
+// last wants s to speak of g, which has ended and which nobody has followed.
+func (e *env) last(what string, s authority.State, g authority.Grant) {
+	e.Helper()
+	if s.Held || s.Left != 0 || s.Grant != g.Grant && !(e.forgets && s.Grant.IsZero()) {
+		e.Errorf("%s: nobody has followed %v, and this is said: %+v", what, g.Grant, s)
+	}
+}
+
+// releasedBefore repeats the release of g, which nobody has followed.
+func (e *env) releasedBefore(a authority.Authority, g authority.Grant) {
+	e.Helper()
+	if err := a.Release(e.ctx, g); err != nil && !(e.forgets && errors.Is(err, authority.ErrNotHeld)) {
+		e.Errorf("a release repeated: %v", err)
+	}
 }
 
 func (e *env) held(a authority.Authority, r authority.Request) *authority.HeldError {

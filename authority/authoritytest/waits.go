@@ -17,6 +17,7 @@ var waitCases = []Case{
 	{"woken by release", "Wait returns soon after the release that makes its waiter the next.", queue, wokenByRelease},
 	{"woken by expiry", "Wait returns when the holder's lease has run out.", queue, wokenByExpiry},
 	{"wait ends with its context", "Wait returns nil when its context is done, and keeps the place.", queue, waitEnds},
+	{"nonce of a wait", "A grant to one who waited carries the nonce of a try of its own, and is renewed and released under it.", queue, nonceOfAWait},
 	{"granted leaves the line", "A waiter that was granted the name is no longer in line.", queue, grantedLeaves},
 	{"short wait behind a long lease", "A waiter's own length counts from its grant, not from when it began to wait.", queue, shortBehindLong},
 	{"everybody is served", "With many waiters through two handles everybody is served, one at a time.", queue, everybodyServed},
@@ -38,7 +39,7 @@ func (e *env) waits(a authority.Authority, r authority.Request) (authority.Grant
 		r = e.again(r)
 		g, err := a.Acquire(e.ctx, r)
 		if err == nil {
-			return g, nil
+			return g, e.answers(r, g)
 		}
 		if _, ok := err.(*authority.HeldError); !ok {
 			return g, err
@@ -211,10 +212,37 @@ func waitEnds(e *env) {
 	}
 }
 
+// The checks of the nonce itself are acquire's.
+func nonceOfAWait(e *env) {
+	g := e.acquire(e.a, e.ask("x"))
+	r := e.line("x", "w")
+	for range 3 {
+		e.held(e.b, r)
+		r = e.again(r)
+	}
+	e.release(e.a, g)
+	e.eventually("the holder gone", 20*time.Second, func() bool {
+		s := e.inspect(e.a, "x")
+		return !s.Held || s.Grant != g.Grant
+	})
+	won := e.acquire(e.b, r)
+	if again := e.acquire(e.b, r); again.Grant != won.Grant { // its answer was lost
+		e.Errorf("asked again: %+v, not %+v", again, won)
+	}
+	if s := e.inspect(e.a, "x"); !s.Held || s.Grant != won.Grant || s.Waiters != 0 {
+		e.Errorf("granted %v, and this is said: %+v", won.Grant, s)
+	}
+	won = e.renew(e.b, won)
+	e.release(e.b, won)
+	if s := e.inspect(e.a, "x"); s.Held || s.Waiters != 0 {
+		e.Errorf("the wait left behind %+v", s)
+	}
+}
+
 func grantedLeaves(e *env) {
 	r := e.line("x", "w")
 	g := e.acquire(e.a, r)
-	if again := e.acquire(e.a, r); again != g { // its answer was lost
+	if again := e.acquire(e.a, r); again.Grant != g.Grant { // its answer was lost
 		e.Errorf("asked again: %+v, not %+v", again, g)
 	}
 	if s := e.inspect(e.b, "x"); s.Waiters != 0 {

@@ -50,10 +50,11 @@ type entry struct {
 }
 
 var (
-	_ authority.Queuer    = (*Authority)(nil)
-	_ authority.Lister    = (*Authority)(nil)
-	_ authority.Timing    = (*Authority)(nil)
-	_ authority.Describer = (*Authority)(nil)
+	_ authority.Queuer      = (*Authority)(nil)
+	_ authority.BulkRenewer = (*Authority)(nil)
+	_ authority.Lister      = (*Authority)(nil)
+	_ authority.Timing      = (*Authority)(nil)
+	_ authority.Describer   = (*Authority)(nil)
 )
 
 // New makes an empty authority that judges leases by clock; nil means
@@ -148,13 +149,36 @@ func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Gra
 		return authority.Grant{}, err
 	}
 	defer a.mu.Unlock()
-	now := a.clock.Now()
+	return a.extend(g, a.clock.Now())
+}
+
+// extend renews g; a is locked.
+func (a *Authority) extend(g authority.Grant, now authority.Instant) (authority.Grant, error) {
 	e := a.names[g.Name]
 	if e == nil || !e.held(now) || e.grant != g.Grant {
 		return authority.Grant{}, a.notHeld(g, e, now)
 	}
 	e.deadline = now.Add(e.length)
 	return authority.Grant{Grant: e.grant, Name: g.Name, Length: e.length}, nil
+}
+
+// RenewAll implements authority.BulkRenewer: under one lock.
+func (a *Authority) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
+	answers := make([]authority.Renewal, len(grants))
+	if err := a.enter(ctx); err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers
+	}
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	for i, g := range grants {
+		if answers[i].Err = check(g); answers[i].Err == nil {
+			answers[i].Grant, answers[i].Err = a.extend(g, now)
+		}
+	}
+	return answers
 }
 
 // Release implements authority.Authority.

@@ -36,7 +36,7 @@ func TestConformanceOnBootClock(t *testing.T) {
 func TestFaultLayerWithoutFaultsIsTransparent(t *testing.T) {
 	authoritytest.Run(t, authoritytest.Subject{Open: func(*testing.T) authoritytest.Handle {
 		c := &fakeClock{}
-		return authoritytest.Handle{Authority: faulty.New(memlease.New(c), nil), Advance: c.advance}
+		return authoritytest.Handle{Authority: faulty.NewBulk(memlease.New(c), nil), Advance: c.advance}
 	}})
 }
 

@@ -37,7 +37,8 @@ var (
 func Delay(d time.Duration) Fault { return Fault{Before: d} }
 
 // Plan decides about the n-th request (from 1) of an operation: "acquire",
-// "renew", "release", "inspect", "wait" or "leave". It is called under a lock.
+// "renew", "release", "inspect", "wait" or "leave", and "renewall" of a Bulk. It
+// is called under a lock.
 type Plan func(op string, n int) Fault
 
 // Authority is an authority with faults. It has the optional interfaces
@@ -55,6 +56,34 @@ type Authority struct {
 // plain poll. If it has no Lister, List is empty.
 func New(inner authority.Authority, plan Plan) *Authority {
 	return &Authority{inner: inner, plan: plan, counts: map[string]int{}}
+}
+
+// Bulk is an Authority that is an authority.BulkRenewer too.
+type Bulk struct{ *Authority }
+
+// NewBulk is New for an inner authority that is a BulkRenewer; otherwise
+// RenewAll renews one by one.
+func NewBulk(inner authority.Authority, plan Plan) Bulk { return Bulk{New(inner, plan)} }
+
+// RenewAll implements authority.BulkRenewer. A fault is one of all its grants.
+func (b Bulk) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
+	answers, err := do(ctx, b.Authority, "renewall", func() ([]authority.Renewal, error) {
+		if bulk, ok := b.inner.(authority.BulkRenewer); ok {
+			return bulk.RenewAll(ctx, grants), nil
+		}
+		answers := make([]authority.Renewal, len(grants))
+		for i, g := range grants {
+			answers[i].Grant, answers[i].Err = b.inner.Renew(ctx, g)
+		}
+		return answers, nil
+	})
+	if err != nil {
+		answers = make([]authority.Renewal, len(grants))
+		for i := range answers {
+			answers[i].Err = err
+		}
+	}
+	return answers
 }
 
 // SetPlan changes the plan; counting goes on.

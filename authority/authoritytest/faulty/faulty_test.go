@@ -44,3 +44,31 @@ func TestSilenceLastsUntilTheContextIsDone(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAFaultOfRenewAllIsOneOfAllItsGrants(t *testing.T) {
+	inner := memlease.New(nil)
+	defer inner.Close()
+	grants := make([]authority.Grant, 3)
+	for i := range grants {
+		var err error
+		r := authority.Request{Name: string(rune('x' + i)), Length: time.Minute, Nonce: "n"}
+		if grants[i], err = inner.Acquire(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, inner := range map[string]authority.Authority{"bulk": inner, "one by one": faulty.New(inner, nil)} {
+		plan := []faulty.Fault{faulty.DropRequest, faulty.DropAnswer, faulty.Pass}
+		a := faulty.NewBulk(inner, func(_ string, n int) faulty.Fault { return plan[n-1] })
+		for i := range plan {
+			answers := a.RenewAll(t.Context(), grants)
+			if len(answers) != len(grants) || a.Count("renewall") != i+1 {
+				t.Fatalf("%s: %d answers, %d requests", name, len(answers), a.Count("renewall"))
+			}
+			for j, r := range answers {
+				if lost := plan[i] != faulty.Pass; errors.Is(r.Err, faulty.ErrDropped) != lost || !lost && r.Grant != grants[j] {
+					t.Errorf("%s: %+v of %d: %+v", name, plan[i], j, r)
+				}
+			}
+		}
+	}
+}

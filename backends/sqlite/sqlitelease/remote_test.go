@@ -18,7 +18,7 @@ import (
 )
 
 func TestConformanceThroughTwoProcesses(t *testing.T) {
-	authoritytest.Run(t, authoritytest.Subject{Open: func(t *testing.T) authoritytest.Handle {
+	authoritytest.Run(t, authoritytest.Subject{NoBulk: true, Open: func(t *testing.T) authoritytest.Handle {
 		path := newPath(t)
 		return authoritytest.Handle{
 			Authority: openAt(t, path, Options{}),

@@ -18,11 +18,11 @@ func onFakeClock(t *testing.T) authoritytest.Handle {
 }
 
 func TestConformanceOnFakeClock(t *testing.T) {
-	authoritytest.Run(t, authoritytest.Subject{Open: onFakeClock})
+	authoritytest.Run(t, authoritytest.Subject{NoBulk: true, Open: onFakeClock})
 }
 
 func TestConformanceThroughTwoHandles(t *testing.T) {
-	authoritytest.Run(t, authoritytest.Subject{Open: func(t *testing.T) authoritytest.Handle {
+	authoritytest.Run(t, authoritytest.Subject{NoBulk: true, Open: func(t *testing.T) authoritytest.Handle {
 		path := newPath(t)
 		return authoritytest.Handle{
 			Authority: openAt(t, path, Options{}),
