@@ -3,6 +3,7 @@ package actor
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/protocol"
@@ -21,6 +22,16 @@ type Candidate struct {
 	watches  int
 	Quiet    bool // one of a crowd: its own lines are details
 
+	// Loops makes it begin again after each term, as Lead does. Slow is how long
+	// the work takes to return after its term has ended, and Early does not wait
+	// for that.
+	Loops, Early bool
+	Slow         time.Duration
+	led          map[*Holder]bool
+	running      int // terms whose work has not returned
+	// Most is the most of them at once.
+	Most int
+
 	// Wakes and Reads count how often it was woken, and looked at the line.
 	Wakes, Reads int
 	// OnLead is called when it leads.
@@ -29,7 +40,7 @@ type Candidate struct {
 
 // NewCandidate makes a candidate that waits for Start.
 func NewCandidate(s *Stage, m *world.Machine, election, key string) *Candidate {
-	return &Candidate{stage: s, m: m, election: election, key: key}
+	return &Candidate{stage: s, m: m, election: election, key: key, led: map[*Holder]bool{}}
 }
 
 // Start begins one term's candidacy.
@@ -41,6 +52,9 @@ func (c *Candidate) Start() {
 	}})
 	c.h.quiet = c.Quiet
 	c.h.OnEffect = c.effect
+	if c.Loops {
+		c.loop(c.h)
+	}
 	c.h.OnSend = func(op protocol.Op) {
 		if op == protocol.OpList {
 			c.Reads++
@@ -55,8 +69,34 @@ func (c *Candidate) effect(effect protocol.Effect) {
 		c.watch(e)
 	case protocol.Lead:
 		c.stage.log(c.m, world.Event{What: "leads", Name: c.election, Token: uint64(e.Grant.Token), Epoch: uint64(e.Grant.Token), Stop: c.stage.trueTime(c.h.clock, e.Stop)})
+		c.led[c.h] = true
+		c.running++
+		c.Most = max(c.Most, c.running)
 		if c.OnLead != nil {
 			c.OnLead(e.Grant)
+		}
+	}
+}
+
+// loop is Lead's: the end of a term ends its context, the work returns when it
+// sees that, and only then does the next candidacy begin.
+func (c *Candidate) loop(h *Holder) {
+	again := func() { c.m.Deliver(world.OrderSelf, c.Start) }
+	h.OnEnded = func(protocol.End) {
+		if c.Early {
+			again()
+		}
+		c.m.Mono.After(c.Slow, func() {
+			if c.led[h] {
+				c.running--
+				c.stage.log(c.m, world.Event{What: "work-returns", Name: c.election, Epoch: uint64(h.grant.Token)})
+			}
+			h.Release()
+		})
+	}
+	h.OnSettled = func(error) {
+		if !c.Early {
+			again()
 		}
 	}
 }

@@ -20,6 +20,9 @@ type Stage struct {
 	Times   protocol.Times
 	Lock    Lock
 	Store   Resource
+	// Weak says that the lock service may hand out a token twice, and that its
+	// grant strings say so.
+	Weak bool
 }
 
 // Request is one request to the lock service.

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/sim/store"
@@ -15,11 +16,17 @@ type Table struct {
 	m     *world.Machine
 	*store.Table
 	rows int // of a chunk
+	open map[string]*tx
+
+	// Locking is set before the run.
+	Locking Locking
+	// Blocked is for how long raises have waited for a locked row, in all.
+	Blocked time.Duration
 }
 
 // NewTable puts a table on a machine.
 func NewTable(s *Stage, m *world.Machine, t *store.Table, rows int) *Table {
-	return &Table{stage: s, m: m, Table: t, rows: rows}
+	return &Table{stage: s, m: m, Table: t, rows: rows, open: map[string]*tx{}}
 }
 
 // Machine is where the table lies.
@@ -46,6 +53,8 @@ func (t *Table) log(from *world.Machine, what, name string, g fence.Grant, err e
 
 func why(err error, g fence.Grant, j store.Job) string {
 	switch {
+	case errors.Is(err, fence.ErrWeak):
+		return "weak-" + uint64String(g.Token) + ": " + fence.ErrWeak.Error()
 	case errors.Is(err, fence.ErrStale) && g.Token < j.Fence:
 		return uint64String(g.Token) + " < " + uint64String(j.Fence)
 	case errors.Is(err, fence.ErrStale):
@@ -72,18 +81,40 @@ func (t *Table) Read(from *world.Machine, name string, reply func(Progress)) {
 	})
 }
 
-// Raise is Resource's.
+// Raise is Resource's. Where another one's transaction has locked the row, it
+// waits.
 func (t *Table) Raise(from *world.Machine, name string, g fence.Grant, reply func(Progress, error)) {
-	t.at(from, func() func() {
-		before, err := t.Table.Raise(t.stage.World.Now(), name, g)
-		e := world.Event{}
-		if err == nil && before.State == fence.Running && before.Owner != g.Token {
-			e.Why = "it was RUNNING by " + uint64String(before.Owner)
+	t.stage.World.Net.Call(from, t.m, func(answer func(func())) {
+		back := func(p Progress, err error) { answer(func() { reply(p, err) }) }
+		if open := t.open[name]; open != nil {
+			t.raiseLocked(from, name, g, open, back)
+			return
 		}
-		t.log(from, "raised", name, g, err, e)
-		p := progress(before)
-		return func() { reply(p, err) }
+		back(t.raise(from, name, g))
 	})
+}
+
+func (t *Table) raise(from *world.Machine, name string, g fence.Grant) (Progress, error) {
+	if t.stage.Weak {
+		if err := refuseWeak(g); err != nil {
+			t.log(from, "raised", name, g, err, world.Event{})
+			return Progress{}, err
+		}
+	}
+	before, err := t.Table.Raise(t.stage.World.Now(), name, g)
+	e := world.Event{}
+	if err == nil && before.State == fence.Running && before.Owner != g.Token {
+		e.Why = "it was RUNNING by " + uint64String(before.Owner)
+	}
+	t.log(from, "raised", name, g, err, e)
+	return progress(before), err
+}
+
+// refuseWeak reads the grant as it travels from an authority that may forget:
+// its string says so, and the fence does not take it.
+func refuseWeak(g fence.Grant) error {
+	_, err := fence.ParseGrant(fence.Weak(g).String())
+	return err
 }
 
 // Mark is Resource's.
@@ -98,23 +129,27 @@ func (t *Table) Mark(from *world.Machine, name string, g fence.Grant, reply func
 // Write is Resource's.
 func (t *Table) Write(from *world.Machine, w Write, reply func(Progress, error)) {
 	t.at(from, func() func() {
-		j, err := t.Table.Write(w.Name, store.Write{Grant: w.Grant, Seq: w.Seq, Mark: w.Mark, Chunk: w.Chunk})
-		e := world.Event{Chunk: w.Chunk}
-		switch {
-		case errors.Is(err, fence.ErrCommitted):
-			t.log(from, "settled", w.Name, w.Grant, nil, world.Event{Chunk: w.Chunk, Why: "the lost commit had been carried out; nothing is done twice"})
-		case err == nil:
-			e.Rows = t.rows
-			if n := j.Chunks[w.Chunk-1]; n > 1 {
-				e.Count, e.Mark, e.Why = n, "twice", "charged again"
-			}
-			t.log(from, "write", w.Name, w.Grant, nil, e)
-		default:
-			t.log(from, "write", w.Name, w.Grant, err, e)
-		}
-		p := progress(j)
+		p, err := t.write(from, w)
 		return func() { reply(p, err) }
 	})
+}
+
+func (t *Table) write(from *world.Machine, w Write) (Progress, error) {
+	j, err := t.Table.Write(w.Name, store.Write{Grant: w.Grant, Seq: w.Seq, Mark: w.Mark, Chunk: w.Chunk})
+	e := world.Event{Chunk: w.Chunk}
+	switch {
+	case errors.Is(err, fence.ErrCommitted):
+		t.log(from, "settled", w.Name, w.Grant, nil, world.Event{Chunk: w.Chunk, Why: "the lost commit had been carried out; nothing is done twice"})
+	case err == nil:
+		e.Rows = t.rows
+		if n := j.Chunks[w.Chunk-1]; n > 1 {
+			e.Count, e.Mark, e.Why = n, "twice", "charged again"
+		}
+		t.log(from, "write", w.Name, w.Grant, nil, e)
+	default:
+		t.log(from, "write", w.Name, w.Grant, err, e)
+	}
+	return progress(j), err
 }
 
 // Finish is Resource's.

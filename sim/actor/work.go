@@ -114,6 +114,10 @@ func (w *Worker) write(chunk int) {
 		Name: w.cfg.Job, Grant: w.grant, Chunk: chunk, Seq: w.seq, ETag: w.etag,
 		Mark: fmt.Sprintf("%s/%d", w.grant, chunk),
 	}
+	if t, ok := w.stage.Store.(Transactor); ok && w.cfg.InTx > 0 {
+		w.writeInTx(t, write)
+		return
+	}
 	w.ask("write", func(answered func(func())) {
 		w.stage.Store.Write(w.m, write, func(p Progress, err error) {
 			answered(func() { w.written(chunk, p, err) })

@@ -22,6 +22,7 @@ type WorkerConfig struct {
 	First      time.Duration // from the raise to the first check
 	Build      time.Duration // from the check to a full buffer
 	Send       time.Duration // from there to the store
+	InTx       time.Duration // inside the write's transaction; zero: it is one step
 	Pace       time.Duration // from one chunk to the next check
 	Finish     time.Duration // from the last chunk to DONE
 	Release    time.Duration // from DONE to the release

@@ -78,6 +78,7 @@ func (st *stage) addStore() {
 			Sequence: out.Has(protocol.RuleSequence), Marker: out.Has(protocol.RuleMarkerWithRaise), ExactOwner: out.Has(protocol.RuleExactOwner),
 			Unique: p.Text("unique") == "yes",
 		}), st.rows)
+		st.table.Locking = actor.Locking{IdleLimit: p.Text("idle-limit") == "yes", ReadBefore: p.Text("raise-reads") == "before"}
 		st.verbs["store"] = st.bar
 		for chunk := range p.Int("begun", 0) {
 			st.table.Begun(Job, chunk+1)
@@ -157,7 +158,7 @@ func (st *stage) addWorker(p script.Part, m *world.Machine) {
 	w := actor.NewWorker(&st.Stage, m, actor.WorkerConfig{
 		Job: job, RaiseAfter: p.Duration("raise-after", 0), RaiseLate: p.Duration("raise-late", time.Second),
 		MarkAfter: p.Duration("mark-after", time.Second), First: p.Duration("first", 0), Build: p.Duration("build", 100*time.Millisecond),
-		Send: p.Duration("send", 50*time.Millisecond), Pace: p.Duration("pace", time.Second), Finish: p.Duration("finish-after", 100*time.Millisecond),
+		Send: p.Duration("send", 50*time.Millisecond), Pace: p.Duration("pace", time.Second), InTx: p.Duration("in-tx", 0), Finish: p.Duration("finish-after", 100*time.Millisecond),
 		Release: p.Duration("release-after", 100*time.Millisecond), Retry: p.Duration("retry", 0), Again: p.Duration("again", 0),
 		Chunks: p.Int("chunks", 0), BeatWithin: p.Duration("beat-within", 0), Sidecar: p.Text("beat") == "sidecar",
 	})
@@ -216,6 +217,7 @@ func (st *stage) addCandidate(p script.Part, m *world.Machine) {
 		}
 		c := actor.NewCandidate(&st.Stage, mine, Job, key)
 		c.Quiet = n > 1
+		c.Loops, c.Slow, c.Early = p.Text("loops") == "yes", p.Duration("slow", 0), p.Text("next-term") == "at-once"
 		all = append(all, c)
 	}
 	st.candidates = append(st.candidates, all...)

@@ -140,5 +140,8 @@ func (st *stage) storeFacts(f *Facts) {
 	f.count("charged", charged, "invoices charged")
 	f.count("twice", twice, "charges of an invoice that was charged before")
 	f.count("missing", missing, "invoices not charged")
+	if st.table.Blocked > 0 || st.table.Locking != (actor.Locking{}) {
+		f.time("blocked", st.table.Blocked, "seconds that raises waited for a locked row")
+	}
 	f.add("done", fmt.Sprintf("%d/%d", done, len(st.jobs)), "jobs that are DONE")
 }

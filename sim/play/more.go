@@ -3,10 +3,16 @@ package play
 // crowdFacts are of those whose number matters.
 func (st *stage) crowdFacts(f *Facts) {
 	if len(st.candidates) > 0 {
-		wakes, reads := 0, 0
+		wakes, reads, most := 0, 0, 0
 		for _, c := range st.candidates {
 			wakes += c.Wakes
 			reads += c.Reads
+			if c.Loops {
+				most = max(most, c.Most)
+			}
+		}
+		if most > 0 {
+			f.count("at-once", most, "terms of one candidate whose work ran at once, at most")
 		}
 		f.count("wakeups", wakes, "candidates that a deletion has woken")
 		f.count("reads", reads, "looks at the line")

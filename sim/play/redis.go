@@ -19,6 +19,7 @@ type cache struct {
 }
 
 func newCache(st *stage, p script.Part) *cache {
+	st.Weak = p.Text("strings") == "weak"
 	return &cache{st, redis.NewCache(st.w, redis.CacheConfig{Lag: p.Duration("lag", 0), Without: st.s.Without})}
 }
 

@@ -121,6 +121,9 @@ func Verdict(r *play.Result) string {
 	if f.Get("epochs") == "fall" {
 		bad = append(bad, "a leader has a lower epoch than the one before it, and every fence that the other has raised refuses it")
 	}
+	if n := f.Int("at-once"); n > 1 {
+		bad = append(bad, fmt.Sprintf("the work of %d terms ran at once in one process", n))
+	}
 	if f.Get("charged") != "" && f.Int("twice") == 0 && f.Int("charged") > 0 {
 		good = append(good, fmt.Sprintf("%d invoices were charged, each once", f.Int("charged")))
 	}

@@ -61,6 +61,10 @@ func Settings() []Setting {
 		counted("nodes", 1, 7, "of the lock service"),
 		worded("unique", "the invoice table has a unique key", "yes", "no"),
 		worded("second", "the order in which the second one takes its leases", "x-y", "y-x"),
+		worded("idle-limit", "a transaction that stands still ends at its holder's stop time", "yes", "no"),
+		worded("raise-reads", "the row: under its lock, or before it has the lock", "locked", "before"),
+		worded("strings", "whether the grant strings of a cache say that they are weak", "weak", "plain"),
+		worded("next-term", "when a candidate that has led stands again: after its work has returned, or at once", "after", "at-once"),
 		timed("checkpoints", 0, time.Hour, "how often the lock service writes down what is left of its leases; 0: never"),
 	}
 }

@@ -72,11 +72,11 @@ var raftParams = params{
 // lockKinds are the lock services.
 var lockKinds = map[string]params{
 	"raft":    raftParams,
-	"none":    raftParams,             // everybody is let in; a variant's, so it takes what stands there
-	"item":    {},                     // one item of a table
-	"cache":   {"lag": anyTime},       // asynchronous primary and replica
-	"redlock": {"nodes": isInt(3, 7)}, // independent masters
-	"flag":    {},                     // which Region writes
+	"none":    raftParams,                                           // everybody is let in; a variant's, so it takes what stands there
+	"item":    {},                                                   // one item of a table
+	"cache":   {"lag": anyTime, "strings": isWord("weak", "plain")}, // asynchronous primary and replica
+	"redlock": {"nodes": isInt(3, 7)},                               // independent masters
+	"flag":    {},                                                   // which Region writes
 }
 
 // lockNodes is how many machines n1, n2, … a lock service has by default.
@@ -85,7 +85,7 @@ var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
 // storeKinds are the resources.
 var storeKinds = map[string]params{
 	"none":    {},
-	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount},
+	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount, "idle-limit": yesNo, "raise-reads": isWord("locked", "before")},
 	"items":   {"chunks": isInt(1, 1000), "rows": isInt(1, 100_000), "holders": isInt(1, 10_000_000)},
 	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
 }
@@ -99,14 +99,14 @@ func machineParams(own params) params {
 var workerParams = machineParams(params{
 	"job": isWord(), "raise-after": anyTime, "first": anyTime, "build": anyTime, "send": anyTime, "pace": anyTime,
 	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": pauses, "beat": isWord("app", "sidecar"),
-	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "again": pauses, "beat-within": anyTime,
+	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "in-tx": anyTime, "again": pauses, "beat-within": anyTime,
 })
 
 // actorKinds are those who take part.
 var actorKinds = map[string]params{
 	"worker":    workerParams,
 	"observer":  machineParams(params{"poll": pauses, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
-	"candidate": machineParams(params{"count": isInt(1, 100_000)}),
+	"candidate": machineParams(params{"count": isInt(1, 100_000), "loops": yesNo, "slow": anyTime, "next-term": isWord("after", "at-once")}),
 	"sweeper":   machineParams(params{"every": pauses, "again": pauses, "brake": isInt(0, 1_000_000)}),
 	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": anyTime, "margin": anyTime}),
 	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
