@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/binary"
+	"fmt"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -97,14 +98,25 @@ func (l *Lessor) owns(e lease) bool {
 // from a backup. The tokens given out since the backup are forgotten, so the
 // revision moves on by bump, over all of them; leases and keys are dropped, since
 // their holders have long gone on without them.
-func RecoverLessor(cfg LessorConfig, snapshot []byte, bump int64) (*Lessor, error) {
+//
+// given is the highest revision that anybody knows of: of the data that the
+// restore replaces, of the fences in the stores, of a restore before this one. A
+// bump counts from the backup, so the same bump after a second restore from an
+// older one would hand out the first one's tokens again: one that does not lead
+// beyond given is refused.
+func RecoverLessor(cfg LessorConfig, snapshot []byte, bump, given int64) (*Lessor, error) {
 	l, err := RestoreLessor(cfg, 0, snapshot)
 	if err != nil {
 		return nil, err
 	}
 	l.leases, l.keys = nil, nil
-	if !cfg.Without.Has(RuleBump) {
-		l.rev += bump
+	if cfg.Without.Has(RuleBump) {
+		return l, nil
 	}
+	if l.rev+bump < given {
+		return nil, fmt.Errorf("the backup's revision %d with a bump of %d is %d, and tokens up to %d were given out: the bump has to be %d at the least",
+			l.rev, bump, l.rev+bump, given, given-l.rev)
+	}
+	l.rev += bump
 	return l, nil
 }

@@ -257,7 +257,7 @@ func TestARestoreJumpsOverForgottenTokens(t *testing.T) {
 	backup := s.l.Marshal()
 	c := s.wantToken(s.acquire("job", "c-1"), 15)
 	for without, want := range map[Rules]fence.Token{0: 1_000_015, RuleBump: 15} {
-		l, err := RecoverLessor(LessorConfig{Without: without}, backup, 1_000_000)
+		l, err := RecoverLessor(LessorConfig{Without: without}, backup, 1_000_000, 15)
 		if err != nil {
 			t.Fatal(err)
 		}

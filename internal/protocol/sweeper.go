@@ -191,7 +191,7 @@ func (s *Sweeper) decide() {
 			first = sighting{r, s.now}
 		}
 		seen[r.Name] = first
-		old := s.now.Sub(first.at) >= s.cfg.Again
+		old := s.now.Sub(first.at) >= s.cfg.again()
 		if old || s.cfg.Without.Has(RuleSecondSighting) {
 			due = append(due, r)
 		}

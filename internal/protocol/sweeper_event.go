@@ -88,7 +88,7 @@ func (e Braked) String() string {
 // SweeperConfig is a sweeper's settings; Check says what is wrong with them.
 type SweeperConfig struct {
 	Every   time.Duration // from one sweep to the next; zero: 10 s
-	Again   time.Duration // an orphan was seen first this long ago, at the least; zero: 5 s
+	Again   time.Duration // an orphan was seen first this long ago, at the least, and Longest ago; zero: 5 s
 	Longest time.Duration // the longest lease among the claims; zero: 10 s
 	Most    int           // orphans in one sweep that are credible, and that are given back; zero: 10
 	Timeout time.Duration // of one request; zero: 1.5 s
@@ -110,6 +110,12 @@ func (c SweeperConfig) withDefaults() SweeperConfig {
 	}
 	return c
 }
+
+// again is how long ago an orphan was seen first. An authority that was restored
+// between two sweeps has forgotten its leases, and nothing in its answer says so:
+// it has come back from the backup, and whoever cannot reach it may still hold
+// for the longest lease.
+func (c SweeperConfig) again() time.Duration { return max(c.Again, c.Longest) }
 
 // Check returns the rule that the settings break.
 func (c SweeperConfig) Check() error {

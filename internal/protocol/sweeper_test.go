@@ -102,6 +102,19 @@ func TestAnOrphanIsSweptAtItsSecondSighting(t *testing.T) {
 	run(RuleSecondSighting).want(`30s requeue #5 "job" of 12 at fence 12`)
 }
 
+// TestWhatARestoredAuthorityHasForgottenIsNotSweptForTheLongestLease: the lock
+// service answers every question, but at 12 it starts again from a backup
+// without its leases. The holder, cut off, may act until 22.
+func TestWhatARestoredAuthorityHasForgottenIsNotSweptForTheLongestLease(t *testing.T) {
+	w := newSweeps(t, SweeperConfig{Every: 4 * sec}, orphan("job", 12))
+	w.held = func(string) (authority.State, error) { return authority.State{Held: w.now < at(12*sec)}, nil }
+	w.step(Start{})
+	w.to(23 * sec) // seen at 12, 16 and 20
+	w.want()
+	w.to(24 * sec)
+	w.want(`24s requeue #8 "job" of 12 at fence 12`)
+}
+
 // TestAHolderBetweenItsAcquireAndItsRaiseIsNotSwept: the row still is the old
 // owner's when it is seen first; by the second look the new one has raised.
 func TestAHolderBetweenItsAcquireAndItsRaiseIsNotSwept(t *testing.T) {

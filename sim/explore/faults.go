@@ -216,8 +216,7 @@ func (r *run) restore(f Fault) {
 		if !r.lock.leads(r.lock.leader) {
 			return // nobody is there to restore it
 		}
-		r.note(world.Event{Who: "lock", What: "restored", Count: f.N, Until: r.w.Now() + r.p.TTL + r.p.TTL/protocol.RateError})
-		r.lock.restore(backup, int64(f.N))
+		r.restored(f, r.lock.restore(backup, int64(f.N)))
 	})
 }
 
@@ -225,8 +224,14 @@ func (r *run) restoreRaft(f Fault, backup []byte) {
 	if backup == nil {
 		return // nobody was up
 	}
-	r.note(world.Event{Who: "lock", What: "restored", Count: f.N, Until: r.w.Now() + r.p.TTL + r.p.TTL/protocol.RateError})
-	if err := r.raft.s.Restore(backup, int64(f.N)); err != nil {
-		panic(err) // it was written by Backup
+	r.restored(f, r.raft.s.Restore(backup, int64(f.N)))
+}
+
+// restored tells of a restore, or that the service has refused it.
+func (r *run) restored(f Fault, err error) {
+	e := world.Event{Who: "lock", What: "restored", Count: f.N, Until: r.w.Now() + r.p.TTL + r.p.TTL/protocol.RateError}
+	if err != nil {
+		e.What, e.Until, e.Why = "not-restored", 0, err.Error()
 	}
+	r.note(e)
 }

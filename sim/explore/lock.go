@@ -28,7 +28,8 @@ type lock struct {
 	flight []protocol.Applied // proposed, not in the log yet
 	reigns int                // restores so far: what was begun before one is dropped
 	id     uint64
-	told   int // entries whose grants were told
+	told   int   // entries whose grants were told
+	given  int64 // the highest revision that a node has applied
 
 	forgets bool
 	watches []*watch
@@ -135,11 +136,13 @@ func (s *lock) apply(n *node, e protocol.Applied) {
 	c := e.Command
 	if n.applied <= s.told || c.Op != protocol.CmdCreate || s.OnGrant == nil {
 		n.step(e)
+		s.given = max(s.given, n.l.Revision())
 		return
 	}
 	s.told = n.applied
 	before := n.l.State(c.Name).Grant
 	n.step(e)
+	s.given = max(s.given, n.l.Revision())
 	if after := n.l.State(c.Name).Grant; after != before {
 		s.OnGrant(c.Name, int64(after.Token))
 	}

@@ -91,11 +91,12 @@ func (s *lock) save() []byte {
 	return s.leader.l.Marshal()
 }
 
-// restore is an operator who starts the service again from a backup.
-func (s *lock) restore(backup []byte, bump int64) {
-	l, err := protocol.RecoverLessor(s.cfg, backup, bump)
+// restore is an operator who starts the service again from a backup, unless the
+// bump is too small.
+func (s *lock) restore(backup []byte, bump int64) error {
+	l, err := protocol.RecoverLessor(s.cfg, backup, bump, s.given)
 	if err != nil {
-		panic(err) // it was written by Marshal
+		return err
 	}
 	s.reigns++
 	s.base, s.log, s.flight, s.told = l.Marshal(), nil, nil, 0
@@ -106,4 +107,5 @@ func (s *lock) restore(backup []byte, bump int64) {
 	leader := s.leader
 	s.leader = nil
 	s.elect(leader)
+	return nil
 }

@@ -35,6 +35,7 @@ func (n *Node) command(c protocol.Command, term uint64, first bool) {
 	before := l.Revision()
 	effects := l.Step(n.Machine.Mono.Now(), protocol.Applied{Term: term, Command: c})
 	if first {
+		n.s.given = max(n.s.given, l.Revision())
 		n.tell(c, before, effects)
 	}
 	n.perform(effects)

@@ -80,7 +80,8 @@ type Service struct {
 	nodes      []*Node
 	clients    map[*world.Machine]*client // looked up, never ranged over
 	ids        uint64
-	generation int // of the cluster: a restore begins a new one
+	generation int   // of the cluster: a restore begins a new one
+	given      int64 // the highest revision that any node has applied
 
 	check checker
 }
@@ -237,9 +238,11 @@ func (s *Service) Backup() []byte {
 }
 
 // Restore stops every node and starts the service again from a backup, with the
-// revision moved on by bump. Clients keep what they believe.
+// revision moved on by bump. Clients keep what they believe. A bump that leaves
+// the counter below what the service has ever given out is refused, and nothing
+// is changed.
 func (s *Service) Restore(backup []byte, bump int64) error {
-	l, err := protocol.RecoverLessor(s.cfg.Lessor, backup, bump)
+	l, err := protocol.RecoverLessor(s.cfg.Lessor, backup, bump, s.given)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package lockservice
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -189,7 +190,11 @@ func TestARestoreWithoutABumpRepeatsTokens(t *testing.T) {
 		bump int64
 		want fence.Token
 	}{{0, 15}, {1_000_000, 1_000_015}} {
-		w, s, a := scripted(t, Config{Revision: 14})
+		var off protocol.Rules
+		if c.bump == 0 {
+			off = protocol.RuleBump
+		}
+		w, s, a := scripted(t, Config{Revision: 14, Lessor: protocol.LessorConfig{Without: off}})
 		backup := s.Backup()
 		if r, _ := call(w, s, a, acquire("billing", "c"), 0); r.Grant.Token != 15 {
 			t.Fatalf("the first token is %v", r)
@@ -204,6 +209,37 @@ func TestARestoreWithoutABumpRepeatsTokens(t *testing.T) {
 			t.Errorf("bump %d: answered %v: %v, want token %d", c.bump, ok, r, c.want)
 		}
 	}
+}
+
+// TestASecondRestoreWithTheSameBumpIsRefused: it would count from the backup, as
+// the first one did, and hand out that one's tokens again.
+func TestASecondRestoreWithTheSameBumpIsRefused(t *testing.T) {
+	w, s, a := scripted(t, Config{Revision: 14})
+	backup := s.Backup()
+	restored := func(bump int64, want fence.Token) {
+		t.Helper()
+		if err := s.Restore(backup, bump); err != nil {
+			t.Fatal(err)
+		}
+		w.Run(w.Now() + sec)
+		if r, _ := call(w, s, a, acquire("billing", "n"), sec); r.Grant.Token != want {
+			t.Fatalf("bump %d: %v, want token %d", bump, r, want)
+		}
+	}
+	if r, _ := call(w, s, a, acquire("billing", "c"), 0); r.Grant.Token != 15 {
+		t.Fatalf("the first token is %v", r)
+	}
+	if err := s.Restore(backup, 0); err == nil || !strings.Contains(err.Error(), "has to be 1 at the least") {
+		t.Errorf("without a bump: %v", err)
+	}
+	restored(1_000_000, 1_000_015)
+	if err := s.Restore(backup, 1_000_000); err == nil || !strings.Contains(err.Error(), "has to be 1000001 at the least") {
+		t.Errorf("the same bump again: %v", err)
+	}
+	if s.State("billing").Grant.Token != 1_000_015 {
+		t.Error("the refused restore has changed something")
+	}
+	restored(1_000_001, 1_000_016)
 }
 
 func TestAWatchWakesOnlyWhoWatchesTheKey(t *testing.T) {

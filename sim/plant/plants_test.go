@@ -56,7 +56,7 @@ var plants = []plant{
 	{"lead after a look that is too old", "candidate.go", "if c.again { // what", "if c.again && c.now == 0 { // what"},
 
 	// The sweeper and the successor.
-	{"sweep on first sight", "sweeper.go", "old := s.now.Sub(first.at) >= s.cfg.Again", "old := s.now.Sub(first.at) >= 0"},
+	{"sweep on first sight", "sweeper.go", "old := s.now.Sub(first.at) >= s.cfg.again()", "old := s.now.Sub(first.at) >= 0"},
 	{"sweep what is held", "sweeper.go", "if s.state[i].Held {", "if s.state[i].Held && s.over {"},
 	{"sweep a storm", "sweeper.go", "if len(due) <= s.cfg.Most {", "if len(due) <= s.cfg.Most+1<<20 {"},
 	{"remember sightings over an outage", "sweeper.go", "\ts.away = true\n\ts.seen = map[string]sighting{}\n", "\ts.away = true\n"},
