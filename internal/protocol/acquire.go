@@ -89,20 +89,22 @@ func (h *Holder) granted(g authority.Grant) {
 		}
 		return
 	}
-	t := h.find(n)
-	if t == nil { // so old that it was forgotten
-		h.tooLate(g)
-		return
-	}
 	length := g.Length
 	if length <= 0 {
 		length = h.cfg.Times.Length
 	}
-	base := h.cfg.countFrom(t.sentAt, h.now)
-	h.forget(n) // its outcome is known: it was granted
-	if g.From != 0 {
+	t := h.find(n)
+	var base Instant
+	switch {
+	case g.From != 0 && g.Token > h.spent: // also of a place in line, whose try was answered long ago
 		base = min(g.From, h.now)
+	case t == nil: // so old that it was forgotten, or given back before
+		h.tooLate(g)
+		return
+	default:
+		base = h.cfg.countFrom(t.sentAt, h.now)
 	}
+	h.forget(n) // its outcome is known: it was granted
 	stop := base.Add(length - h.cfg.margin())
 	if h.now >= stop {
 		h.tooLate(g)

@@ -66,6 +66,7 @@ func (h *Holder) cleared(a Answer) {
 
 // giveBack releases a grant that nobody will use.
 func (h *Holder) giveBack(g authority.Grant) {
+	h.spent = max(h.spent, g.Token)
 	for _, old := range h.ghosts {
 		if old.grant.Grant == g.Grant {
 			return

@@ -92,13 +92,18 @@ type Release struct{}
 // Tick says that the time of the last Arm has come. Extra ticks are harmless.
 type Tick struct{}
 
-func (Start) event()   {}
-func (Answer) event()  {}
-func (Beat) event()    {}
-func (Lapse) event()   {}
-func (Cancel) event()  {}
-func (Release) event() {}
-func (Tick) event()    {}
+// RenewEarly says that renewals of other leases leave now: one that falls due
+// within Early goes along.
+type RenewEarly struct{}
+
+func (Start) event()      {}
+func (Answer) event()     {}
+func (Beat) event()       {}
+func (Lapse) event()      {}
+func (Cancel) event()     {}
+func (Release) event()    {}
+func (Tick) event()       {}
+func (RenewEarly) event() {}
 
 // Order ranks the kinds of events that are due at one instant: what the outside
 // said comes before what the clock says, in every driver.

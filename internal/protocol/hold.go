@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stint-dev/stint/authority"
 )
@@ -23,9 +24,31 @@ func (h *Holder) hold(g authority.Grant, base, stop Instant) {
 	}
 }
 
+// earlyPart is how early a renewal may leave to go along with others, as a part
+// of the time between renewals.
+const earlyPart = 16
+
+// Early is how long before it falls due a renewal may go along with others.
+func (h *Holder) Early() time.Duration { return h.cfg.Times.Renew / earlyPart }
+
+// renewEarly sends the renewal that falls due soon. It never judges the work
+// before its time: a beat may still come.
+func (h *Holder) renewEarly() {
+	if h.phase != holding || h.starved || h.open(OpRenew) > 0 || h.next.Sub(h.now) > h.Early() || h.silent() {
+		return
+	}
+	h.renew()
+}
+
+// silent reports whether the work gives no sign of life.
+func (h *Holder) silent() bool {
+	w := h.cfg.BeatWithin
+	return w > 0 && h.now.Sub(h.beat) > w && !h.cfg.Without.Has(RuleBeat)
+}
+
 // renew sends a renewal, unless the work gives no sign of life.
 func (h *Holder) renew() {
-	if w := h.cfg.BeatWithin; w > 0 && h.now.Sub(h.beat) > w && !h.cfg.Without.Has(RuleBeat) {
+	if h.silent() {
 		if !h.starved {
 			h.starved = true
 			h.emit(Starved{})

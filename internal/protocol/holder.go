@@ -1,7 +1,6 @@
 package protocol
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +108,7 @@ type Holder struct {
 	leaves    int   // tries to leave the line that are left
 	inspected bool  // the doubtful acquires are settled
 	ghosts    []ghost
+	spent     fence.Token // highest that was given back: an answer on its way may still speak of it
 	quit      bool
 }
 
@@ -116,8 +116,11 @@ type Holder struct {
 func NewHolder(cfg Config) *Holder { return &Holder{cfg: cfg} }
 
 // Step is told the time and an event, and returns what is to be done, in order.
-func (h *Holder) Step(now Instant, ev Event) []Effect {
-	h.now = now
+func (h *Holder) Step(now Instant, ev Event) []Effect { return h.StepInto(nil, now, ev) }
+
+// StepInto is Step for a driver of many machines: it appends to out.
+func (h *Holder) StepInto(out []Effect, now Instant, ev Event) []Effect {
+	h.now, h.out = now, append(out, h.out...)
 	// Before anything else: an answer that was taken from the queue after the
 	// stop time does not keep the lease, whenever it arrived.
 	if h.phase == holding && now >= h.stop {
@@ -140,12 +143,14 @@ func (h *Holder) Step(now Instant, ev Event) []Effect {
 		}
 	case Tick:
 		h.armed = 0 // it has been used up
+	case RenewEarly:
+		h.renewEarly()
 	default:
-		panic(fmt.Sprintf("protocol: unknown event %T", ev))
+		panic("protocol: an event that is no holder's")
 	}
 	h.due()
 	h.arm()
-	out := h.out
+	out = h.out
 	h.out = nil // not kept until the next event
 	return out
 }
