@@ -3,9 +3,12 @@ package actor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/store"
 	"github.com/stint-dev/stint/sim/world"
 )
@@ -59,43 +62,85 @@ func (b *Bucket) Read(from *world.Machine, _ string, reply func(Progress)) {
 }
 
 // Raise reads the manifest and rewrites it with the new token, unless a later
-// one has: two requests, and If-Match makes the second safe.
+// one has, or another grant of the same token: two requests, and If-Match makes
+// the second safe. A commit of the last holder between the two costs a further
+// try.
 func (b *Bucket) Raise(from *world.Machine, name string, g fence.Grant, reply func(Progress, error)) {
 	b.at(from, func() func() {
 		seen, m := b.progress()
 		return func() {
-			if m.Token > g.Token {
+			if err := b.mayRaise(name, m, g); err != nil {
 				b.stage.log(from, world.Event{What: "raised-refused", Name: name, Token: uint64(g.Token), Fence: uint64(m.Token), Mark: "refused",
 					Why: fmt.Sprintf("the manifest names %d", m.Token)})
-				reply(seen, &fence.StaleError{Name: name, Presented: g.Token, Fence: m.Token, AtRaise: true})
+				reply(seen, err)
 				return
 			}
 			m.Token, m.Nonce = g.Token, g.Nonce
-			b.put(from, "raised", name, g, m, seen, 0, reply)
+			b.put(from, "raised", name, g, m, seen, 0, func(p Progress, err error) {
+				if errors.Is(err, store.ErrPrecondition) {
+					b.Raise(from, name, g, reply)
+					return
+				}
+				reply(p, err)
+			})
 		}
 	})
 }
 
-// put rewrites the manifest if its ETag is still the one that was seen.
+func (b *Bucket) mayRaise(name string, m store.Manifest, g fence.Grant) error {
+	without := b.stage.Without
+	if without.Has(protocol.RuleFence) || without.Has(protocol.RuleNonce) && m.Token == g.Token {
+		return nil
+	}
+	_, err := fence.Row{Name: name, Fence: m.Token, Nonce: m.Nonce}.CheckRaise(g)
+	return err
+}
+
+// put rewrites the manifest if its ETag is still the one that was seen. A commit
+// whose first answer was lost is settled by membership: its key is in there.
 func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m store.Manifest, seen Progress, chunk int, reply func(Progress, error)) {
+	if b.stage.Without.Has(protocol.RuleFence) {
+		seen.ETag = ""
+	}
 	b.at(from, func() func() {
 		etag, err := b.b.Put(store.ManifestKey, m.String(), seen.ETag, "")
-		now, _ := b.progress()
+		now, is := b.progress()
 		e := world.Event{What: what, Name: name, Token: uint64(g.Token), Fence: uint64(now.Fence), Chunk: chunk, ETag: etag, Why: "If-Match " + seen.ETag}
-		if err != nil {
+		switch {
+		case err != nil && chunk > 0 && slices.Contains(is.Keys, objectKey(g, chunk)):
+			err = fence.ErrCommitted
+			e.What, e.Why = "settled", "the manifest names it: the lost commit had been carried out"
+		case err != nil:
 			e.What, e.Mark, e.ETag = what+"-refused", "refused", seen.ETag
 			e.Why = fmt.Sprintf("If-Match %s: 412 Precondition Failed, it is %s", seen.ETag, etag)
-		} else if chunk > 0 {
+		case chunk > 0:
 			e.Rows = b.rows
 		}
 		b.stage.log(from, e)
-		seen.ETag = now.ETag
-		seen.Fence = now.Fence
+		p := Progress{Fence: now.Fence, Owner: now.Owner, ETag: now.ETag, Seq: seen.Seq, Next: seen.Next}
 		if chunk > 0 {
-			seen.Next = now.Next
+			p.Next = now.Next
 		}
-		return func() { reply(seen, err) }
+		return func() { reply(p, err) }
 	})
+}
+
+func objectKey(g fence.Grant, chunk int) string { return fmt.Sprintf("%d/chunk-%d", g.Token, chunk) }
+
+// Job is what the manifest says, as a row of a table would.
+func (b *Bucket) Job(name string) store.Job {
+	p, m := b.progress()
+	j := store.Job{Row: fence.Row{Name: name, Fence: m.Token, Nonce: m.Nonce, Owner: m.Token, State: fence.Running}, Indexed: true, Chunks: make([]int, b.chunks)}
+	for _, key := range m.Keys {
+		_, chunk, _ := strings.Cut(key, "-")
+		if n, err := strconv.Atoi(chunk); err == nil && n >= 1 && n <= b.chunks {
+			j.Chunks[n-1]++
+		}
+	}
+	if p.Next == 0 {
+		j.State, j.Indexed = fence.Done, false
+	}
+	return j
 }
 
 // Mark is Resource's: the manifest is the marker.
@@ -106,7 +151,7 @@ func (b *Bucket) Mark(from *world.Machine, _ string, _ fence.Grant, reply func(e
 // Write puts the chunk under a key of its own token, and commits it by naming it
 // in the manifest.
 func (b *Bucket) Write(from *world.Machine, w Write, reply func(Progress, error)) {
-	key := fmt.Sprintf("%d/chunk-%d", w.Grant.Token, w.Chunk)
+	key := objectKey(w.Grant, w.Chunk)
 	b.at(from, func() func() {
 		_, err := b.b.Put(key, w.Mark, "", "*")
 		if errors.Is(err, store.ErrPrecondition) {
