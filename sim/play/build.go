@@ -17,6 +17,9 @@ import (
 // Job is the name of the job where a scenario names none.
 const Job = "billing"
 
+// Ledger is what several read.
+const Ledger = "ledger"
+
 // stage is a world with everybody in it.
 type stage struct {
 	actor.Stage
@@ -29,6 +32,9 @@ type stage struct {
 	bucket *actor.Bucket
 	item   *actor.Item
 	flag   *actor.Flag
+	shelf  *actor.Shelf
+	record *store.Records
+	bank   *store.Bank
 	rows   int
 	jobs   map[string]bool // that somebody works on
 
@@ -39,6 +45,7 @@ type stage struct {
 	writers    []*actor.Writer
 	takers     []*actor.Taker
 	crowds     []*actor.Crowd
+	books      []*actor.Book
 	clients    []string
 	verbs      map[string]func(what string, args []string) bool
 }
@@ -71,6 +78,15 @@ func (st *stage) addStore() {
 	case "objects":
 		st.bucket = actor.NewBucket(&st.Stage, st.store, chunks, st.rows)
 		st.Store = st.bucket
+	case "pages":
+		marking := store.Marking(p.Text("marking"))
+		if marking == "" {
+			marking = store.TwoMarks
+		}
+		st.shelf = actor.NewShelf(&st.Stage, st.store, Ledger, store.NewPages(marking))
+	case "records":
+		n := p.Int("payments", 3)
+		st.record, st.bank = store.NewRecords(n), store.NewBank(n, p.Text("bank") != "plain")
 	case "table":
 		out := st.s.Without
 		st.table = actor.NewTable(&st.Stage, st.store, store.NewTable(chunks, store.Off{
@@ -130,6 +146,10 @@ func (st *stage) addActor(p script.Part) {
 		t := actor.NewTaker(&st.Stage, m, strings.Split(p.Text("order"), "-"), p.Duration("work", time.Second))
 		st.takers = append(st.takers, t)
 		st.verbs[p.Name] = verbs{"start": t.Start}.do
+	case "reader", "editor":
+		st.addBook(p, m)
+	case "payer":
+		st.addPayer(p, m)
 	case "crowd":
 		st.addCrowd(p, m)
 	case "client":
@@ -246,6 +266,32 @@ func (st *stage) addWriter(p script.Part, m *world.Machine) {
 	})
 	st.writers = append(st.writers, w)
 	st.verbs[p.Name] = verbs{"start": w.Start, "promote": w.Promote}.do
+}
+
+// addBook puts a reader or a writer of the pages on a machine. Readers have a
+// lease each: a lock service for readers and writers lets several in.
+func (st *stage) addBook(p script.Part, m *world.Machine) {
+	key := Ledger
+	if p.Kind == "reader" {
+		key += "/" + p.Name
+	}
+	b := actor.NewBook(&st.Stage, m, st.shelf, actor.BookConfig{
+		Key: key, Writes: p.Kind == "editor", RaiseAfter: p.Duration("raise-after", 0),
+		Every: p.Duration("every", time.Second), Send: p.Duration("send", 50*time.Millisecond), Pages: p.Int("pages", 3),
+	})
+	st.books = append(st.books, b)
+	st.verbs[p.Name] = verbs{"start": b.Start}.do
+}
+
+func (st *stage) addPayer(p script.Part, m *world.Machine) {
+	pending := p.Text("pending")
+	if pending == "" {
+		pending = "unknown"
+	}
+	payer := actor.NewPayer(&st.Stage, m, st.store, st.record, st.bank, actor.PayerConfig{
+		Job: Job, Every: p.Duration("every", time.Second), Call: p.Duration("call", 100*time.Millisecond), Pending: pending,
+	})
+	st.verbs[p.Name] = verbs{"start": payer.Start}.do
 }
 
 func (st *stage) addCrowd(p script.Part, m *world.Machine) {

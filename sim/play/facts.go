@@ -112,6 +112,7 @@ func epochs(events []world.Event) string {
 }
 
 func (st *stage) storeFacts(f *Facts) {
+	st.sharedFacts(f)
 	if st.bucket != nil {
 		m, etag, err := st.bucket.Objects().Manifest()
 		if err != nil {

@@ -1,5 +1,7 @@
 package play
 
+import "github.com/stint-dev/stint/sim/store"
+
 // crowdFacts are of those whose number matters.
 func (st *stage) crowdFacts(f *Facts) {
 	if len(st.candidates) > 0 {
@@ -34,5 +36,35 @@ func (st *stage) crowdFacts(f *Facts) {
 			}
 		}
 		f.count("finished", done, "of those who take several leases had them all")
+	}
+}
+
+// sharedFacts are of what is read by several, and of payments.
+func (st *stage) sharedFacts(f *Facts) {
+	if st.shelf != nil {
+		torn, finished := 0, 0
+		for _, b := range st.books {
+			if b.Torn {
+				torn++
+			}
+			if b.Finished {
+				finished++
+			}
+		}
+		f.count("torn", torn, "readers that saw two versions")
+		f.count("read", finished, "readers that have read all pages")
+	}
+	if st.bank != nil {
+		paid, twice, missing := st.bank.Count()
+		open := 0
+		for n := range st.record.Len() {
+			if st.record.Get(n+1).State == store.Unknown {
+				open++
+			}
+		}
+		f.count("charged", paid, "payments made")
+		f.count("twice", twice, "of them made again")
+		f.count("missing", missing, "payments not made")
+		f.count("open", open, "payments left to a person")
 	}
 }

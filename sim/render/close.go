@@ -92,6 +92,8 @@ func harms(r *play.Result) []string {
 			s = append(s, fmt.Sprintf("At %s %s was let in beside another: %s.", clock(e.T), e.Who, e.Why))
 		case "repeated":
 			s = append(s, fmt.Sprintf("At %s %s got a token that had been handed out before: %s.", clock(e.T), e.Who, e.Why))
+		case "torn":
+			s = append(s, fmt.Sprintf("At %s %s saw two versions: %s.", clock(e.T), e.Who, e.Why))
 		case "swept":
 			s = append(s, fmt.Sprintf("At %s the claim of %s was given back although it was held.", clock(e.T), e.Name))
 		}
@@ -120,6 +122,9 @@ func Verdict(r *play.Result) string {
 	}
 	if f.Get("epochs") == "fall" {
 		bad = append(bad, "a leader has a lower epoch than the one before it, and every fence that the other has raised refuses it")
+	}
+	if n := f.Int("torn"); n > 0 {
+		bad = append(bad, fmt.Sprintf("%d read a state that never was", n))
 	}
 	if n := f.Int("at-once"); n > 1 {
 		bad = append(bad, fmt.Sprintf("the work of %d terms ran at once in one process", n))

@@ -118,6 +118,23 @@ var sentences = map[string]sentence{
 	"done":              words("sets the job DONE; the fence stays {fence}, the row leaves the index"),
 	"done-refused":      words("sets the job DONE with {token}: REFUSED"),
 
+	// Readers and payments.
+	"raised-to-read":          words("raises the writers' mark to {fence}, to read"),
+	"raised-to-read-refused":  words("raises the marks with {token}, to read: REFUSED"),
+	"raised-to-write":         words("raises both marks to {fence}, to write"),
+	"raised-to-write-refused": words("raises the marks with {token}, to write: REFUSED"),
+	"page-read":               words("reads a page: version {count}"),
+	"page-read-refused":       words("reads a page with {token}: REFUSED"),
+	"page-written":            words("writes version {count}"),
+	"page-written-refused":    words("writes with {token}: REFUSED"),
+	"torn":                    words("has read what never was"),
+	"record":                  words("writes the record of payment {chunk}: {state} by {token}"),
+	"paid":                    words("the bank makes payment {chunk}"),
+	"paid-before":             words("the bank knows the key of payment {chunk}, and pays nothing more"),
+	"asks-bank-again":         words("asks the bank for payment {chunk} again"),
+	"takes-as-done":           words("takes payment {chunk} for made"),
+	"leaves-open":             words("leaves payment {chunk} open"),
+
 	// Sweepers.
 	"sees-orphan":     words("sees the orphan {name}: RUNNING by {token}"),
 	"requeued":        words("gives {name} back: {state}"),

@@ -20,6 +20,9 @@ var needs = map[string]need{
 	"writer":    {[]string{"flag"}, []string{"table"}},
 	"client":    {[]string{"redlock"}, anything},
 	"taker":     {[]string{"raft", "cache", "none"}, anything},
+	"reader":    {[]string{"raft", "cache"}, []string{"pages"}},
+	"editor":    {[]string{"raft", "cache"}, []string{"pages"}},
+	"payer":     {[]string{"raft", "cache"}, []string{"records"}},
 	"crowd":     {[]string{"raft", "cache"}, []string{"table"}},
 }
 

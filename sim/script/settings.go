@@ -65,6 +65,10 @@ func Settings() []Setting {
 		worded("raise-reads", "the row: under its lock, or before it has the lock", "locked", "before"),
 		worded("strings", "whether the grant strings of a cache say that they are weak", "weak", "plain"),
 		worded("next-term", "when a candidate that has led stands again: after its work has returned, or at once", "after", "at-once"),
+		worded("marking", "the marks of a resource that several may read: two, one for everybody, or none for readers", "two", "one", "none"),
+		worded("bank", "whether the remote side takes a key for a repetition", "keys", "plain"),
+		worded("pending", "what a PENDING of an older token means to its successor", "unknown", "repeat", "done"),
+		timed("dies", 0, time.Hour, "when somebody dies"),
 		timed("checkpoints", 0, time.Hour, "how often the lock service writes down what is left of its leases; 0: never"),
 	}
 }

@@ -87,6 +87,8 @@ var storeKinds = map[string]params{
 	"none":    {},
 	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount, "idle-limit": yesNo, "raise-reads": isWord("locked", "before")},
 	"items":   {"chunks": isInt(1, 1000), "rows": isInt(1, 100_000), "holders": isInt(1, 10_000_000)},
+	"pages":   {"marking": isWord("two", "one", "none")},                       // that several may read
+	"records": {"payments": isInt(1, 10_000), "bank": isWord("keys", "plain")}, // of what a bank is asked to pay
 	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
 }
 
@@ -110,6 +112,9 @@ var actorKinds = map[string]params{
 	"sweeper":   machineParams(params{"every": pauses, "again": pauses, "brake": isInt(0, 1_000_000)}),
 	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": anyTime, "margin": anyTime}),
 	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
+	"reader":    machineParams(params{"raise-after": anyTime, "every": pauses, "send": anyTime, "pages": isInt(1, 10_000)}),
+	"editor":    machineParams(params{"raise-after": anyTime, "every": pauses, "send": anyTime}),
+	"payer":     machineParams(params{"every": pauses, "call": anyTime, "pending": isWord("unknown", "repeat", "done")}),
 	"taker":     machineParams(params{"order": isWord(), "work": anyTime}),
 	"crowd":     machineParams(params{"count": isInt(1, 10_000), "kind": isWord("holders", "candidates")}),
 }
@@ -168,6 +173,9 @@ var actorVerbs = map[string]map[string]argTypes{
 	"writer":    {"start": {}, "promote": {}, "check": {}},
 	"client":    {"start": {}, "release": {}},
 	"taker":     {"start": {}},
+	"reader":    {"start": {}},
+	"editor":    {"start": {}},
+	"payer":     {"start": {}},
 	"store":     {"bar": {arg(isInt(1, 1_000_000_000))}},
 	"crowd":     {"start": {}},
 }
