@@ -37,6 +37,8 @@ func (st *stage) addLock() {
 		st.lock = newRaft(st, p)
 	case "cache":
 		st.lock = newCache(st, p)
+	case "kv":
+		st.lock = newShared(st, p)
 	case "redlock":
 		st.lock = newMasters(st, p)
 	}

@@ -13,7 +13,7 @@ type need struct{ locks, stores []string }
 var anything []string
 
 var needs = map[string]need{
-	"worker":    {[]string{"raft", "cache", "none"}, []string{"table", "objects", "none"}},
+	"worker":    {[]string{"raft", "cache", "kv", "none"}, []string{"table", "objects", "none"}},
 	"observer":  {[]string{"item"}, anything},
 	"candidate": {[]string{"raft"}, anything},
 	"sweeper":   {[]string{"raft", "cache"}, []string{"table"}},
@@ -30,6 +30,7 @@ var needs = map[string]need{
 var lockVerbs = map[string][]string{
 	"raft": {"use", "lead", "break", "save", "restore"}, "none": {"use", "lead", "break", "save", "restore"},
 	"cache": {"use", "failover"}, "item": {"expire"},
+	"kv": {"use", "break", "save", "restore", "hold-create", "hold-keep-alive"},
 }
 
 // checkParts looks at who takes part with what.

@@ -69,6 +69,13 @@ func Settings() []Setting {
 		worded("bank", "whether the remote side takes a key for a repetition", "keys", "plain"),
 		worded("pending", "what a PENDING of an older token means to its successor", "unknown", "repeat", "done"),
 		timed("dies", 0, time.Hour, "when somebody dies"),
+		worded("own-lease", "a lock under a shared lease has one of its own, or none, or is deleted early at its stop time", "kept", "missing", "early"),
+		worded("settle", "what settles a create whose answer was lost: a higher guard, or a read", "guard", "read"),
+		worded("proof", "what renews a lock under a shared lease: its key, or the lease's keep-alive", "key", "lease"),
+		worded("batch", "creates of one name in a transaction", "one", "all"),
+		worded("answers", "whether keep-alives may overlap, so that any answer counts for the last one", "matched", "any"),
+		worded("leases", "who keeps the leases behind a gateway alive", "clients", "gateway"),
+		worded("restored", "what a restore brings back beside the counter", "nothing", "keys"),
 		timed("checkpoints", 0, time.Hour, "how often the lock service writes down what is left of its leases; 0: never"),
 	}
 }

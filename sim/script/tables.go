@@ -69,18 +69,25 @@ var raftParams = params{
 	"nodes": isInt(1, 7), "extra": anyTime, "checkpoints": isRare, "fsync": isTime(0, time.Second), "elections": yesNo, "election": isTime(200*time.Millisecond, time.Minute),
 }
 
+var kvParams = params{
+	"own-lease": isWord("kept", "missing", "early"), "settle": isWord("guard", "read"), "proof": isWord("key", "lease"),
+	"batch": isWord("one", "all"), "answers": isWord("matched", "any"), "leases": isWord("clients", "gateway"),
+	"restored": isWord("nothing", "keys"),
+}
+
 // lockKinds are the lock services.
 var lockKinds = map[string]params{
 	"raft":    raftParams,
 	"none":    raftParams,                                           // everybody is let in; a variant's, so it takes what stands there
 	"item":    {},                                                   // one item of a table
 	"cache":   {"lag": anyTime, "strings": isWord("weak", "plain")}, // asynchronous primary and replica
+	"kv":      kvParams,                                             // one lease for all locks of a client
 	"redlock": {"nodes": isInt(3, 7)},                               // independent masters
 	"flag":    {},                                                   // which Region writes
 }
 
 // lockNodes is how many machines n1, n2, … a lock service has by default.
-var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5}
+var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5, "kv": 1}
 
 // storeKinds are the resources.
 var storeKinds = map[string]params{
@@ -188,7 +195,7 @@ var verbsOf = map[string]map[string]argTypes{
 	},
 	"lock": {
 		"use": {arg(isInt(1, 1000))}, "lead": {machines()}, "break": {arg(isWord())}, "save": {}, "restore": {arg(isInt(0, 1_000_000_000))},
-		"failover": {}, "expire": {},
+		"failover": {}, "expire": {}, "hold-create": {arg(anyTime)}, "hold-keep-alive": {arg(anyTime)},
 	},
 	"world": {"snapshot": {arg(isWord())}, "note": {words()}},
 }

@@ -1,0 +1,83 @@
+package play
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stint-dev/stint/internal/protocol"
+	"github.com/stint-dev/stint/sim/actor"
+	"github.com/stint-dev/stint/sim/lockservice/kv"
+	"github.com/stint-dev/stint/sim/script"
+	"github.com/stint-dev/stint/sim/world"
+)
+
+// shared is a lock service whose clients keep all their locks under one lease.
+// A1, A2, … are tasks of the client A: one process, one session.
+type shared struct {
+	st       *stage
+	s        *kv.Server
+	loose    kv.Loose
+	keep     bool // a restore keeps leases and keys
+	sessions map[string]*kv.Session
+}
+
+func newShared(st *stage, p script.Part) *shared {
+	is := func(name, value string) bool { return p.Text(name) == value }
+	return &shared{
+		st: st, s: kv.NewServer(st.w, st.w.Machine("n1")), sessions: map[string]*kv.Session{},
+		keep: is("restored", "keys"),
+		loose: kv.Loose{
+			NoOwnLease: is("own-lease", "missing"), EarlyDelete: is("own-lease", "early"), ReadSettles: is("settle", "read"),
+			LeaseProves: is("proof", "lease"), SameBatch: is("batch", "all"), AnyAnswer: is("answers", "any"),
+			GatewayLease: is("leases", "gateway"),
+		},
+	}
+}
+
+// session is that of a machine's client.
+func (l *shared) session(m *world.Machine) *kv.Session {
+	client := strings.TrimRight(m.Name, "0123456789")
+	if l.sessions[client] == nil {
+		l.sessions[client] = kv.NewSession(l.s, m, kv.Config{
+			Client: client, Length: l.st.Times.Length, Margin: l.st.Times.Margin, Timeout: l.st.Times.Timeout * 2 / 3, Loose: l.loose,
+		})
+	}
+	return l.sessions[client]
+}
+
+// Call is Lock's.
+func (l *shared) Call(from *world.Machine, r actor.Request, answer func(protocol.Answer)) {
+	l.session(from).Do(from, ask(from, r), answer)
+}
+
+// Do is lockService's.
+func (l *shared) Do(what string, args []string) {
+	switch what {
+	case "use":
+		n, _ := strconv.Atoi(args[0])
+		l.s.Use(n)
+	case "break":
+		l.st.log("lock", world.Event{What: "break-glass", Name: args[0], Why: "an operator deletes the key"})
+		l.s.Break(args[0])
+	case "save":
+		l.s.Save()
+	case "restore":
+		n, _ := strconv.Atoi(args[0])
+		l.s.Restore(n, l.keep)
+	case "hold-create", "hold-keep-alive":
+		l.s.Hold(strings.TrimPrefix(what, "hold-"), span(args))
+	}
+}
+
+// Held is lockService's.
+func (l *shared) Held(name string) bool { return l.s.State(name).Held }
+
+// Describe is lockService's.
+func (l *shared) Describe(name string) string {
+	st := l.s.State(name)
+	if !st.Held {
+		return fmt.Sprintf("lock: rev %d, free", l.s.Revision())
+	}
+	return fmt.Sprintf("lock: rev %d, held with %d", l.s.Revision(), st.Grant.Token)
+}
