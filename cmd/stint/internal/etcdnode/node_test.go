@@ -1,0 +1,85 @@
+package etcdnode
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// limit is how long a test waits for what must happen.
+const limit = 60 * time.Second
+
+// freePort is an address on loopback where nobody listened a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// fast are settings of a single node that leads soon.
+func fast(t *testing.T, dir string) Settings {
+	return Settings{Data: dir, Listen: freePort(t), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T, s Settings) *Node {
+	t.Helper()
+	n, err := Start(within(t), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func stop(t *testing.T, n *Node) {
+	t.Helper()
+	if err := n.Stop(within(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dial(t *testing.T, address string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{address}, DialTimeout: limit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestANodeServesStopsAndKnowsAgain(t *testing.T) {
+	s := fast(t, filepath.Join(t.TempDir(), "data"))
+	for i := range 3 {
+		n := start(t, s)
+		c := dial(t, s.Listen)
+		r, err := c.Put(within(t), "k", fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := n.Client().Get(within(t), "k")
+		if err != nil || len(g.Kvs) != 1 || g.Kvs[0].ModRevision != r.Header.Revision {
+			t.Fatalf("%v, %v", g, err)
+		}
+		began := time.Now()
+		w := c.Watch(within(t), "k")
+		_ = w
+		stop(t, n)
+		t.Log("stopped in", time.Since(began))
+	}
+}
