@@ -32,6 +32,7 @@ type stage struct {
 	bucket *actor.Bucket
 	item   *actor.Item
 	flag   *actor.Flag
+	items  *actor.Ledger
 	shelf  *actor.Shelf
 	record *store.Records
 	bank   *store.Bank
@@ -78,6 +79,9 @@ func (st *stage) addStore() {
 	case "objects":
 		st.bucket = actor.NewBucket(&st.Stage, st.store, chunks, st.rows)
 		st.Store = st.bucket
+	case "ledger":
+		st.items = actor.NewLedger(&st.Stage, st.store, store.NewLedger(chunks, st.off()), st.rows)
+		st.Store = st.items
 	case "pages":
 		marking := store.Marking(p.Text("marking"))
 		if marking == "" {
@@ -88,18 +92,24 @@ func (st *stage) addStore() {
 		n := p.Int("payments", 3)
 		st.record, st.bank = store.NewRecords(n), store.NewBank(n, p.Text("bank") != "plain")
 	case "table":
-		out := st.s.Without
-		st.table = actor.NewTable(&st.Stage, st.store, store.NewTable(chunks, store.Off{
-			Fence: out.Has(protocol.RuleFence), Equal: out.Has(protocol.RuleEqual), Nonce: out.Has(protocol.RuleNonce),
-			Sequence: out.Has(protocol.RuleSequence), Marker: out.Has(protocol.RuleMarkerWithRaise), ExactOwner: out.Has(protocol.RuleExactOwner),
-			Unique: p.Text("unique") == "yes",
-		}), st.rows)
-		st.table.Locking = actor.Locking{IdleLimit: p.Text("idle-limit") == "yes", ReadBefore: p.Text("raise-reads") == "before"}
+		off := st.off()
+		off.Unique = p.Text("unique") == "yes"
+		st.table = actor.NewTable(&st.Stage, st.store, store.NewTable(chunks, off), st.rows)
+		st.table.Locking = actor.Locking{IdleLimit: p.Text("idle-limit") == "yes", ReadBefore: p.Text("raise-reads") == "before", Loose: p.Text("effects") == "loose"}
 		st.verbs["store"] = st.bar
 		for chunk := range p.Int("begun", 0) {
 			st.table.Begun(Job, chunk+1)
 		}
 		st.Store = st.table
+	}
+}
+
+// off are the store's rules that are left out.
+func (st *stage) off() store.Off {
+	out := st.s.Without
+	return store.Off{
+		Fence: out.Has(protocol.RuleFence), Equal: out.Has(protocol.RuleEqual), Nonce: out.Has(protocol.RuleNonce),
+		Sequence: out.Has(protocol.RuleSequence), Marker: out.Has(protocol.RuleMarkerWithRaise), ExactOwner: out.Has(protocol.RuleExactOwner),
 	}
 }
 

@@ -2,10 +2,13 @@ package play
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/stint-dev/stint/sim/actor"
+	"github.com/stint-dev/stint/sim/store"
 	"github.com/stint-dev/stint/sim/world"
 )
 
@@ -122,15 +125,11 @@ func (st *stage) storeFacts(f *Facts) {
 		f.count("stray", len(st.bucket.Objects().Keys())-1-len(m.Keys), "objects that it does not name")
 		f.add("etag", etag, "of the manifest")
 	}
-	if st.table == nil || len(st.jobs) == 0 {
+	if st.table == nil && st.items == nil || len(st.jobs) == 0 {
 		return
 	}
-	charged, twice, missing, done, jobs := 0, 0, 0, 0, 0
-	for _, j := range st.table.Jobs() {
-		if !st.jobs[j.Name] {
-			continue
-		}
-		jobs++
+	charged, twice, missing, done := 0, 0, 0, 0
+	for _, j := range st.jobRows() {
 		charged += j.Charged() * st.rows
 		twice += j.Twice() * st.rows
 		missing += (len(j.Chunks) - j.Charged()) * st.rows
@@ -141,8 +140,25 @@ func (st *stage) storeFacts(f *Facts) {
 	f.count("charged", charged, "invoices charged")
 	f.count("twice", twice, "charges of an invoice that was charged before")
 	f.count("missing", missing, "invoices not charged")
-	if st.table.Blocked > 0 || st.table.Locking != (actor.Locking{}) {
+	if st.table != nil && (st.table.Blocked > 0 || st.table.Locking != (actor.Locking{})) {
 		f.time("blocked", st.table.Blocked, "seconds that raises waited for a locked row")
 	}
 	f.add("done", fmt.Sprintf("%d/%d", done, len(st.jobs)), "jobs that are DONE")
+}
+
+// jobRows are the jobs that somebody works on, as far as they were begun.
+func (st *stage) jobRows() []store.Job {
+	var all []store.Job
+	if st.table != nil {
+		for _, j := range st.table.Jobs() {
+			if st.jobs[j.Name] {
+				all = append(all, j)
+			}
+		}
+		return all
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.jobs)) {
+		all = append(all, st.items.Ledger.Read(name))
+	}
+	return all
 }

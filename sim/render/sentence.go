@@ -110,6 +110,8 @@ var sentences = map[string]sentence{
 	"raised-refused":    words("raises the fence with {token}: REFUSED"),
 	"tx-begins":         words("begins a transaction for chunk {chunk}; the row is locked"),
 	"tx-begins-refused": words("begins a transaction for chunk {chunk} with {token}: REFUSED"),
+	"admitted":          words("is admitted with {token} for chunk {chunk}; its effect comes later"),
+	"admitted-refused":  words("asks to be admitted with {token}: REFUSED"),
 	"tx-ended":          words("ends the transaction of {peer}"),
 	"raise-waits":       words("raises the fence with {token}: has to wait for {peer}"),
 	"marked":            words("writes the claim's marker"),

@@ -13,7 +13,7 @@ type need struct{ locks, stores []string }
 var anything []string
 
 var needs = map[string]need{
-	"worker":    {[]string{"raft", "cache", "kv", "none"}, []string{"table", "objects", "none"}},
+	"worker":    {[]string{"raft", "cache", "kv", "none"}, []string{"table", "ledger", "objects", "none"}},
 	"observer":  {[]string{"item"}, anything},
 	"candidate": {[]string{"raft"}, anything},
 	"sweeper":   {[]string{"raft", "cache"}, []string{"table"}},

@@ -92,10 +92,11 @@ var lockNodes = map[string]int{"raft": 3, "cache": 2, "redlock": 5, "kv": 1}
 // storeKinds are the resources.
 var storeKinds = map[string]params{
 	"none":    {},
-	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount, "idle-limit": yesNo, "raise-reads": isWord("locked", "before")},
+	"table":   {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000), "unique": yesNo, "begun": anyCount, "idle-limit": yesNo, "raise-reads": isWord("locked", "before"), "effects": isWord("locked", "loose")},
 	"items":   {"chunks": isInt(1, 1000), "rows": isInt(1, 100_000), "holders": isInt(1, 10_000_000)},
 	"pages":   {"marking": isWord("two", "one", "none")},                       // that several may read
 	"records": {"payments": isInt(1, 10_000), "bank": isWord("keys", "plain")}, // of what a bank is asked to pay
+	"ledger":  {"chunks": isInt(1, 1000), "rows": isInt(1, 100_000)},           // a job in a table of items
 	"objects": {"chunks": isInt(1, 10_000), "rows": isInt(1, 1_000_000)},
 }
 
