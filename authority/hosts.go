@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// parse is url.Parse, and takes a list of hosts too, each with its own port or
-// none: host1:2379,host2 or [::1]:2379,[::2]:2379. The list is left in URL.Host
-// as it is written; what its items may be is up to the backend.
-func parse(rawURL string) (*url.URL, error) {
+// ParseURL is url.Parse, and takes a list of hosts too, each with its own port
+// or none: host1:2379,host2 or [::1]:2379,[::2]:2379. The list is left in
+// URL.Host as it is written; what its items may be is up to the backend. The
+// error repeats rawURL, perhaps with a password: do not show it.
+func ParseURL(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(rawURL)
 	if err == nil {
 		return u, nil

@@ -46,7 +46,7 @@ func Schemes() []string {
 // and which import brings a missing one. Several hosts are divided by commas,
 // each with its own port or none: "etcd://a:2379,b,[::1]:2379/prefix".
 func Open(ctx context.Context, rawURL string) (Authority, error) {
-	u, err := parse(rawURL)
+	u, err := ParseURL(rawURL)
 	if err != nil {
 		// The parser's error repeats its input, and with it a password.
 		return nil, fmt.Errorf("authority: %w: the URL %q cannot be read; it looks like scheme://host/path", ErrInvalid, Redact(rawURL))
@@ -77,7 +77,7 @@ func orNone(s []string) string {
 // does not read as a URL is cut at the scheme; a plain file path stays.
 func Redact(rawURL string) string {
 	scheme, rest, hasScheme := strings.Cut(rawURL, "://")
-	u, err := parse(rawURL)
+	u, err := ParseURL(rawURL)
 	switch {
 	case err != nil && hasScheme && !secret(scheme):
 		return scheme + "://(unreadable)"

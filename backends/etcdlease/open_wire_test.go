@@ -1,0 +1,96 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+func TestAServerThatAcceptsAndNeverAnswersIsNamed(t *testing.T) {
+	addr := listen(t, func(net.Conn) {})
+	s, err := parsed("etcd://u:hunter2@" + addr + ",127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err = connect(ctx, s)
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authority.ErrBroken) {
+		t.Fatalf("by the deadline: %v", err)
+	}
+	for _, want := range []string{addr + ": it accepted a connection", "has not answered yet", "127.0.0.1:1: connection refused"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error tells the password: %v", err)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("it took %v", d)
+	}
+	// Nobody has said that it cannot be: who opens with more time goes on.
+	c, err := connect(t.Context(), s)
+	if err != nil {
+		t.Fatalf("with more time: %v", err)
+	}
+	defer c.close()
+	for !strings.Contains(c.words.because(), "never answers") { // until the connection is given up
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("still %s", c.words.because())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestANameThatIsNoHostIsSaid(t *testing.T) {
+	s, err := parsed("etcd://no-such-host.invalid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newConnection(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = c.client.Get(ctx, "x", clientv3.WithLimit(1))
+	if err = c.words.explain(err); err == nil || !strings.Contains(err.Error(), "no-such-host.invalid:2379: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOnlySilenceGivesAConnectionUp(t *testing.T) {
+	w := newWires([]string{"a"})
+	now := w.clock.Now()
+	for what, c := range map[string]struct {
+		read, asked, from time.Duration // ago
+		recalled, want    bool
+	}{
+		"a request that has just failed":              {4 * time.Second, 0, time.Second, false, false},
+		"a request as long as the silence":            {4 * time.Second, 0, 2 * time.Second, false, true},
+		"several short ones, without a byte":          {4 * time.Second, 3 * time.Second, time.Second, false, true},
+		"short ones that failed before the last byte": {2 * time.Second, 3 * time.Second, time.Second, false, false},
+		"a byte since":                         {time.Second, 0, 3 * time.Second, false, false},
+		"recalled at once, long after another": {4 * time.Second, 3 * time.Second, time.Millisecond, true, false},
+		"recalled after a long silence":        {4 * time.Second, 0, 2 * time.Second, true, true},
+	} {
+		x := &wire{of: w}
+		x.readAt.Store(int64(now.Add(-c.read)))
+		if c.asked != 0 {
+			x.askedAt.Store(int64(now.Add(-c.asked)))
+		}
+		if got := x.silentSince(now.Add(-c.from), c.recalled); got != c.want {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+		}
+	}
+}
