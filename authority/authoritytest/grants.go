@@ -87,7 +87,7 @@ func renewExtends(e *env) {
 func storedLength(e *env) {
 	g := e.acquire(e.a, e.ask("x"))
 	short := e.ask("x")
-	short.Length = 10 * time.Millisecond
+	short.Length = e.length / 2
 	e.pass(50 * time.Millisecond)
 	if h := e.held(e.b, short); h.State.Length != e.length {
 		e.Errorf("the lease is %v long, the claimant's error says %v", e.length, h.State.Length)

@@ -32,6 +32,12 @@ type Subject struct {
 	// ended: the State of a free name may have a zero Grant, and a repeated
 	// Release may be told that the grant is not held.
 	Forgets bool
+	// Length is that of the leases in real time, 1 s if zero. Half of it must be
+	// a length that the authority keeps.
+	Length time.Duration
+	// Late is how much later than its end a lease may be gone, in real time, while
+	// the handle that acquired it lives.
+	Late time.Duration
 }
 
 // Handle is one open authority.
@@ -76,7 +82,10 @@ func Run(t *testing.T, s Subject) {
 		t.Run(c.Name, func(t *testing.T) {
 			h := s.Open(t)
 			e := newEnv(t, h)
-			e.forgets = s.Forgets
+			e.forgets, e.late = s.Forgets, s.Late
+			if h.Advance == nil && s.Length != 0 {
+				e.length = s.Length
+			}
 			if h.Advance == nil {
 				t.Parallel()
 			}
@@ -99,6 +108,7 @@ type env struct {
 	advance func(time.Duration)
 	length  time.Duration // of the leases in this case
 	forgets bool          // see Subject
+	late    time.Duration // see Subject
 	count   atomic.Int64
 
 	mu    sync.Mutex
@@ -130,11 +140,15 @@ func (e *env) closes(a authority.Authority) {
 	}
 }
 
-// pass lets d go by, on the clock that the authority judges by.
+// pass lets d go by, on the clock that the authority judges by. After a whole
+// length, leases that were not renewed are gone.
 func (e *env) pass(d time.Duration) {
 	if e.advance != nil {
 		e.advance(d)
 		return
+	}
+	if d >= e.length {
+		d += e.late
 	}
 	time.Sleep(d) // real time is what is waited for here, not an event
 }

@@ -62,8 +62,9 @@ var bans = []ban{
 // tell what is idle, or the clock of package time where there is no other.
 var wallClocks = []string{
 	"authority/clock_other.go",
+	"backends/etcdlease/value.go",                                                                // State.Since
 	"authority/memlease/list.go", "authority/memlease/memlease.go", "authority/memlease/wait.go", // State.Since; who still stands in line
-	"backends/etcdlease/tls.go", // certificates are dated by it
+	"backends/etcdlease/tls.go",                                                                                              // certificates are dated by it
 	"backends/sqlite/sqlitelease/grant.go", "backends/sqlite/sqlitelease/keeper.go", "backends/sqlite/sqlitelease/listen.go", // State.Since; callers not heard of; the age of a pipe
 	"backends/sqlite/sqlitelease/queue.go",  // which caller was last heard of when
 	"backends/sqlite/sqlitelease/writer.go", // how long the file has been blocked, in an error's text

@@ -1,0 +1,122 @@
+package etcdlease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
+)
+
+// Authority grants leases from etcd. It is safe for concurrent use. Its leases
+// cost no goroutine each; the authority has a few, which end with Close.
+type Authority struct {
+	client *clientv3.Client
+	o      Options
+	keys   keyspace
+	clock  authority.BootClock
+	net    *network
+	ctx    context.Context // of everything that goes on in the background
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu       sync.Mutex
+	closed   chan struct{} // closed by Close
+	closing  bool
+	places   map[string]*place // by key, and by the key that an heir's nonce would have
+	waiting  map[wait]*place   // by who waits, until the place ends
+	current  map[time.Duration]*session
+	all      map[*session]struct{} // the current ones and those that end
+	lines    map[string]*line      // by name, those with a waiter of ours
+	news     *watch                // nil: nobody waits
+	queue    []*op
+	flying   bool // a Txn is under way
+	released memory
+}
+
+var (
+	_ authority.Queuer      = (*Authority)(nil)
+	_ authority.BulkRenewer = (*Authority)(nil)
+	_ authority.Lister      = (*Authority)(nil)
+	_ authority.Timing      = (*Authority)(nil)
+	_ authority.Describer   = (*Authority)(nil)
+)
+
+// patience is how long a waiter that is outside of Wait keeps its place.
+const patience = 3 * time.Second
+
+// Lateness implements authority.Timing. It is etcd's own (leases are looked at
+// twice a second, and when many end at once they are removed at 1,000 a second),
+// and what a dead waiter of a living client delays. A change of leader comes on
+// top: etcd then counts every lease anew.
+func (a *Authority) Lateness() time.Duration { return patience + 2*time.Second }
+
+// Describe implements authority.Describer.
+func (a *Authority) Describe() string {
+	all := make([]string, len(a.net.members))
+	for i, m := range a.net.members {
+		all[i] = m.endpoint
+	}
+	return fmt.Sprintf("etcd %s (keys below %s/)", strings.Join(all, ", "), a.keys.prefix)
+}
+
+// enter refuses calls whose context is done, and all after Close.
+func (a *Authority) enter(ctx context.Context) error {
+	select {
+	case <-a.closed:
+		return errClosed()
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("etcdlease: nothing was asked: %w", err)
+	}
+	return nil
+}
+
+func errClosed() error { return fmt.Errorf("etcdlease: %w", authority.ErrClosed) }
+
+// within waits until done is closed. The outcome is not known when it returns
+// an error.
+func (a *Authority) within(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("etcdlease: etcd has not answered yet: %w", ctx.Err())
+	case <-a.ctx.Done():
+		return fmt.Errorf("etcdlease: closed before etcd answered; the outcome is not known")
+	}
+}
+
+// memory remembers the grants that were released last, so that a release whose
+// answer was lost can be repeated.
+type memory struct {
+	at    int
+	ring  [512]past
+	index map[past]struct{}
+}
+
+type past struct {
+	name  string
+	grant fence.Grant
+}
+
+func (m *memory) add(p past) {
+	if m.index == nil {
+		m.index = map[past]struct{}{}
+	}
+	delete(m.index, m.ring[m.at])
+	m.ring[m.at] = p
+	m.index[p] = struct{}{}
+	m.at = (m.at + 1) % len(m.ring)
+}
+
+func (m *memory) has(p past) bool {
+	_, ok := m.index[p]
+	return ok
+}

@@ -1,0 +1,111 @@
+package etcdlease
+
+import (
+	"context"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// member is one way to a server: a connection to one endpoint, or the in-process
+// client of an embedded server.
+type member struct {
+	endpoint string
+	conn     *grpc.ClientConn // nil in process
+	kv       clientv3.KV
+	lease    clientv3.Lease
+	watcher  clientv3.Watcher
+	remote   pb.LeaseClient // nil in process
+	maint    pb.MaintenanceClient
+}
+
+func dial(client *clientv3.Client, endpoint string) (*member, error) {
+	conn, err := client.Dial(endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint %q: %w", endpoint, err)
+	}
+	remote := pb.NewLeaseClient(conn)
+	return &member{
+		endpoint: endpoint, conn: conn, remote: remote,
+		kv:      clientv3.NewKVFromKVClient(pb.NewKVClient(conn), client),
+		lease:   clientv3.NewLeaseFromLeaseClient(remote, client, 0),
+		watcher: clientv3.NewWatchFromWatchClient(pb.NewWatchClient(conn), client),
+		maint:   pb.NewMaintenanceClient(conn),
+	}, nil
+}
+
+func (m *member) close() {
+	if m.conn == nil {
+		return // the client is its owner's
+	}
+	m.watcher.Close()
+	m.lease.Close()
+	m.conn.Close()
+}
+
+// pulse keeps one lease alive over one stream, with one request outstanding: the
+// answers carry no request's number.
+type pulse struct {
+	m      *member
+	stream pb.Lease_LeaseKeepAliveClient
+	cancel context.CancelFunc
+}
+
+type beat struct {
+	ttl          int64 // seconds; zero when the lease is not there
+	term, member uint64
+}
+
+// beat sends one keep-alive to m and returns its answer. The stream is kept for
+// the next one: with users and passwords, each stream costs an authentication.
+func (p *pulse) beat(ctx context.Context, base context.Context, m *member, id clientv3.LeaseID) (beat, error) {
+	if m.remote == nil {
+		ka, err := m.lease.KeepAliveOnce(ctx, id)
+		if leaseGone(err) {
+			return beat{}, nil
+		}
+		if err != nil {
+			return beat{}, err
+		}
+		return beat{ka.TTL, ka.GetRaftTerm(), ka.GetMemberId()}, nil
+	}
+	if p.m != m || p.stream == nil {
+		p.close()
+		sctx, cancel := context.WithCancel(clientv3.WithRequireLeader(base))
+		stop := context.AfterFunc(ctx, cancel)
+		stream, err := m.remote.LeaseKeepAlive(sctx)
+		if !stop() || err != nil {
+			cancel()
+			if err == nil {
+				err = ctx.Err()
+			}
+			return beat{}, err
+		}
+		p.m, p.stream, p.cancel = m, stream, cancel
+	}
+	stop := context.AfterFunc(ctx, p.cancel)
+	err := p.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
+	var ka *pb.LeaseKeepAliveResponse
+	if ka2, err2 := p.stream.Recv(); err2 == nil {
+		ka = ka2
+	} else {
+		err = err2 // says more than Send's
+	}
+	if !stop() || err != nil {
+		p.close()
+		if err == nil {
+			err = ctx.Err()
+		}
+		return beat{}, err
+	}
+	return beat{ka.TTL, ka.Header.GetRaftTerm(), ka.Header.GetMemberId()}, nil
+}
+
+func (p *pulse) close() {
+	if p.stream != nil {
+		p.cancel()
+		*p = pulse{}
+	}
+}

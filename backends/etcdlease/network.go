@@ -1,0 +1,209 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+)
+
+// network is the members, and which of them is asked: the leader, where it is
+// known, else one that answers.
+type network struct {
+	ctx     context.Context
+	timeout time.Duration
+	members []*member
+	group   sync.WaitGroup
+
+	mu      sync.Mutex
+	at      int    // the member that is asked
+	term    uint64 // the latest Raft term that an answer showed
+	hunting bool
+	again   bool // a hunt was asked for while one was under way
+}
+
+func newNetwork(ctx context.Context, client *clientv3.Client, timeout time.Duration) (*network, error) {
+	n := &network{ctx: ctx, timeout: timeout}
+	if client.ActiveConnection() == nil { // in process
+		n.members = []*member{{endpoint: "in this process", kv: client.KV, lease: client.Lease, watcher: client.Watcher}}
+		return n, nil
+	}
+	seen := map[string]bool{}
+	for _, ep := range client.Endpoints() {
+		if seen[ep] {
+			continue
+		}
+		seen[ep] = true
+		m, err := dial(client, ep)
+		if err != nil {
+			n.close()
+			return nil, err
+		}
+		n.members = append(n.members, m)
+	}
+	return n, nil
+}
+
+// close ends what goes on. The context has been cancelled before.
+func (n *network) close() {
+	n.group.Wait()
+	for _, m := range n.members {
+		m.close()
+	}
+}
+
+func (n *network) current() *member {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.members[n.at]
+}
+
+// suspect turns away from a member that did not answer, and looks for the leader.
+func (n *network) suspect(m *member) {
+	n.mu.Lock()
+	if n.members[n.at] == m {
+		n.at = (n.at + 1) % len(n.members)
+	}
+	n.mu.Unlock()
+	n.hunt()
+}
+
+// note looks at the term of an answer: a new one means another leader.
+func (n *network) note(term uint64) {
+	n.mu.Lock()
+	changed := term > n.term && n.term != 0
+	n.term = max(n.term, term)
+	n.mu.Unlock()
+	if changed {
+		n.hunt()
+	}
+}
+
+// hunt looks for the leader in the background.
+func (n *network) hunt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.members) < 2 || n.ctx.Err() != nil {
+		return
+	}
+	if n.hunting {
+		n.again = true
+		return
+	}
+	n.hunting = true
+	n.group.Go(func() {
+		for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+			found := n.look()
+			n.mu.Lock()
+			done := found && !n.again || n.ctx.Err() != nil
+			n.again = false
+			n.hunting = !done
+			n.mu.Unlock()
+			if done {
+				return
+			}
+			rest(n.ctx, pause)
+		}
+	})
+}
+
+// look asks all members at once who leads, and turns to the leader.
+func (n *network) look() bool {
+	ctx, cancel := context.WithTimeout(n.ctx, n.timeout)
+	defer cancel()
+	answers := make(chan int, len(n.members))
+	terms := make([]uint64, len(n.members))
+	for i, m := range n.members {
+		go func() {
+			st, err := m.maint.Status(ctx, &pb.StatusRequest{})
+			if err != nil || st.Leader == 0 || st.Leader != st.Header.GetMemberId() {
+				answers <- -1
+				return
+			}
+			terms[i] = st.RaftTerm
+			answers <- i
+		}()
+	}
+	best := -1
+	for range n.members {
+		if i := <-answers; i >= 0 && (best < 0 || terms[i] > terms[best]) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	n.mu.Lock()
+	n.at, n.term = best, max(n.term, terms[best])
+	n.mu.Unlock()
+	return true
+}
+
+// do carries out a request that may be repeated, at one member after the other,
+// until one answers, the answer is definite, or ctx is done.
+func (n *network) do(ctx context.Context, f func(context.Context, *member) error) error {
+	timeout, pause := n.timeout, 20*time.Millisecond
+	for try := 1; ; try++ {
+		m := n.current()
+		one, cancel := context.WithTimeout(ctx, timeout)
+		err := f(one, m)
+		cancel()
+		if err == nil || definite(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return unanswered(ctx, err)
+		}
+		n.suspect(m)
+		if try%len(n.members) == 0 { // all were asked
+			if !rest(ctx, pause) {
+				return unanswered(ctx, err)
+			}
+			pause = min(2*pause, time.Second)
+			timeout = min(2*timeout, 8*n.timeout) // it may be slow instead of gone
+		}
+	}
+}
+
+func unanswered(ctx context.Context, err error) error {
+	if errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("etcd did not answer in time: %w", err)
+	}
+	return fmt.Errorf("etcd did not answer in time: %w (at last: %w)", ctx.Err(), err)
+}
+
+// rest pauses, and reports false when ctx is done.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// definite reports whether the server has refused the request, so that nothing
+// was changed and asking another member does not help.
+func definite(err error) bool {
+	var e rpctypes.EtcdError
+	if !errors.As(rpctypes.Error(err), &e) {
+		return false
+	}
+	switch e.Code() {
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange:
+		return true
+	}
+	return false
+}
+
+func leaseGone(err error) bool {
+	return err != nil && errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound)
+}

@@ -1,0 +1,99 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+// Options are the settings of New. The zero value is good.
+type Options struct {
+	// Prefix is what all keys begin with, "stint" if empty: PREFIX/lock/NAME/…
+	// Clients that shall see each other's leases use the same one.
+	Prefix string
+	// Timeout is how long one request to one member may take before another
+	// member is asked; 1 s if zero. Renewals of short leases take less.
+	Timeout time.Duration
+	// OwnClient lets Close close the client too.
+	OwnClient bool
+
+	// explain puts etcd's errors into plain words.
+	explain func(error) error
+}
+
+func (o Options) check() (Options, error) {
+	if o.Prefix == "" {
+		o.Prefix = "stint"
+	}
+	o.Prefix = strings.TrimRight(o.Prefix, "/")
+	var errs []error
+	switch {
+	case o.Prefix == "":
+		errs = append(errs, errors.New("a Prefix of slashes only; leave it empty for \"stint\""))
+	case strings.ContainsRune(o.Prefix, 0):
+		errs = append(errs, errors.New("a Prefix with a zero byte"))
+	}
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	if o.Timeout < 10*time.Millisecond || o.Timeout > time.Minute {
+		errs = append(errs, fmt.Errorf("a Timeout of %v, outside 10ms to 1m", o.Timeout))
+	}
+	if o.explain == nil {
+		o.explain = (&words{prefix: o.Prefix}).explain
+	}
+	if err := errors.Join(errs...); err != nil {
+		return o, fmt.Errorf("etcdlease: %w: %w", authority.ErrInvalid, err)
+	}
+	return o, nil
+}
+
+// New makes an authority of an etcd client: one that was made by clientv3.New,
+// or the in-process client of an embedded server. It sends nothing yet, so it
+// does not fail when no server can be reached. The client must stay open until
+// the authority is closed. Each member is reached by a connection of its own,
+// made with the client's settings, since etcd's own balancing asks the members
+// in turn, and only the leader answers without asking another.
+func New(client *clientv3.Client, o Options) (*Authority, error) {
+	if client == nil {
+		return nil, fmt.Errorf("etcdlease: %w: no client", authority.ErrInvalid)
+	}
+	o, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &Authority{
+		client: client, o: o, keys: keyspace{o.Prefix}, ctx: ctx, cancel: cancel,
+		closed:  make(chan struct{}),
+		places:  map[string]*place{},
+		waiting: map[wait]*place{},
+		current: map[time.Duration]*session{},
+		all:     map[*session]struct{}{},
+		lines:   map[string]*line{},
+	}
+	if a.net, err = newNetwork(ctx, client, o.Timeout); err != nil {
+		cancel()
+		return nil, fmt.Errorf("etcdlease: %w: %w", authority.ErrInvalid, err)
+	}
+	a.net.hunt()
+	return a, nil
+}
+
+// seconds refuses lengths that etcd cannot keep: it counts whole seconds.
+func seconds(d time.Duration) (int64, error) {
+	if err := authority.CheckLength(d); err != nil {
+		return 0, err
+	}
+	if d%time.Second != 0 {
+		nearest := max(d.Round(time.Second), time.Second)
+		return 0, &authority.LengthError{Asked: d, Nearest: nearest, Why: "etcd keeps whole seconds only"}
+	}
+	return int64(d / time.Second), nil
+}

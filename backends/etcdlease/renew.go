@@ -1,0 +1,132 @@
+package etcdlease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+func check(g authority.Grant) error {
+	return authority.Request{Name: g.Name, Length: authority.MinLength, Nonce: g.Nonce}.Check()
+}
+
+// Renew implements authority.Authority. It joins the round of its session, which
+// renews all leases of this client and length for the price of one; a round that
+// was sent a moment ago is an answer at once.
+func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Grant, error) {
+	if err := check(g); err != nil {
+		return authority.Grant{}, err
+	}
+	if err := a.enter(ctx); err != nil {
+		return authority.Grant{}, err
+	}
+	for {
+		p, r, renewed := a.renewal(g)
+		switch {
+		case p == nil:
+			return a.renewForeign(ctx, g)
+		case r == nil && renewed.Name == "": // its time is over: not renewed any more
+			if err := a.cleared(ctx, p); err != nil && !errors.Is(err, errRenewedElsewhere) {
+				return authority.Grant{}, err
+			}
+			continue
+		case r == nil:
+			return renewed, nil
+		}
+		if err := a.within(ctx, r.done); err != nil {
+			return authority.Grant{}, err
+		}
+		if r.err != nil && !errors.Is(r.err, errLeaseGone) && !errors.Is(r.err, errUnproven) {
+			return authority.Grant{}, fmt.Errorf("etcdlease: not renewed: %w", a.o.explain(r.err))
+		}
+	}
+}
+
+// renewal finds what answers a renewal: a proof that is there already (the
+// grant), a round to wait for, or neither when the lease is over. The place is
+// nil when the grant is none of this client's.
+func (a *Authority) renewal(g authority.Grant) (*place, *round, authority.Grant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.own(g)
+	if p == nil {
+		return nil, nil, authority.Grant{}
+	}
+	now := a.clock.Now()
+	switch {
+	case p.phase == removing:
+		return p, nil, authority.Grant{}
+	case now >= p.deadline():
+		a.remove(p, opExpire)
+		return p, nil, authority.Grant{}
+	// Within half of the usual time between two renewals, so that leases whose
+	// renewals are due at different times come to share one round.
+	case p.proven > p.from && now.Sub(p.proven) < p.s.length*3/20:
+		p.from = p.proven
+		return p, nil, p.grant()
+	case p.s.over:
+		a.remove(p, opExpire)
+		return p, nil, authority.Grant{}
+	}
+	return p, p.s.begin(), authority.Grant{}
+}
+
+// own finds the place that a grant is. a.mu is held.
+func (a *Authority) own(g authority.Grant) *place {
+	p := a.places[a.keys.place(g.Name, g.Nonce)]
+	if p == nil || p.token != int64(g.Token) || p.nonce != g.Nonce || p.phase != held && p.phase != removing {
+		return nil
+	}
+	return p
+}
+
+// RenewAll implements authority.BulkRenewer.
+func (a *Authority) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
+	answers := make([]authority.Renewal, len(grants))
+	for i, g := range grants {
+		// The first of a session waits for its round, which answers for the others.
+		answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
+	}
+	return answers
+}
+
+// renewForeign renews a grant of another client: one whose process has gone, or
+// that another handle of this one has acquired. It keeps the whole lease of that
+// client alive, and tells the client by changing its guard, so that it does not
+// end what it has not renewed itself.
+func (a *Authority) renewForeign(ctx context.Context, g authority.Grant) (authority.Grant, error) {
+	v, err := a.view(ctx, g.Name, 0)
+	if err != nil {
+		return authority.Grant{}, err
+	}
+	if v.first == nil || v.first.grant() != g.Grant || v.stale() {
+		return authority.Grant{}, a.notHeld(ctx, g, v)
+	}
+	first := v.first
+	guard := a.keys.guard(first.Client)
+	var there bool
+	err = a.net.do(ctx, func(ctx context.Context, m *member) error {
+		if _, err := m.lease.KeepAliveOnce(ctx, clientv3.LeaseID(first.lease)); err != nil {
+			return err
+		}
+		same := clientv3.Compare(clientv3.ModRevision(first.key), "=", first.mod)
+		alive := clientv3.Compare(clientv3.CreateRevision(guard), "!=", 0)
+		r, err := m.kv.Txn(ctx).If(same, alive).Then(clientv3.OpPut(guard, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())).Commit()
+		there = err == nil && r.Succeeded
+		return err
+	})
+	switch {
+	case err != nil && !leaseGone(err):
+		return authority.Grant{}, a.o.explain(err)
+	case err != nil || !there:
+		if v, err = a.view(ctx, g.Name, 0); err != nil {
+			return authority.Grant{}, err
+		}
+		return authority.Grant{}, a.notHeld(ctx, g, v)
+	}
+	return authority.Grant{Grant: g.Grant, Name: g.Name, Length: first.length}, nil
+}

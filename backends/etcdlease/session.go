@@ -1,0 +1,302 @@
+package etcdlease
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
+)
+
+// session is one lease at etcd, shared by all places of one length.
+//
+// It has a guard key, which dies with it. Every create demands the guard's
+// revision, so that one whose answer was lost is settled by changing the guard:
+// it has happened by then, or it never will. And with the lease, all its keys
+// go at once: a guard that is there proves that no place has gone with it.
+type session struct {
+	a      *Authority
+	length time.Duration
+	guard  string // the guard's key
+	client string // its name in it
+	ready  chan struct{}
+	err    error // why there is none, after ready is closed
+	id     clientv3.LeaseID
+	kick   chan struct{}
+	pulse  pulse
+
+	// All below are guarded by Authority.mu.
+	g       int64             // revision of the guard
+	alive   authority.Instant // the lease is there until alive + length, proven
+	touched authority.Instant // when somebody else was seen to have acted in its name
+	places  int               // of ours, on it
+	used    authority.Instant // when it was last asked for
+	over    bool              // nothing new is put on it
+	cause   error
+	round   *round              // under way, or nil
+	last    authority.Instant   // when the last round that succeeded was sent
+	strange map[string]struct{} // keys on the lease that nobody knows, as of the last round
+}
+
+var (
+	errSessionOver      = errors.New("the shared lease has ended")
+	errLeaseGone        = errors.New("etcd has let the shared lease go")
+	errUnproven         = errors.New("etcd has not confirmed the shared lease within its length")
+	errRenewedElsewhere = errors.New("renewed by another process")
+	errEndedBefore      = errors.New("ended before")
+)
+
+const (
+	// idle is for how long a session without places is kept, in case of more.
+	idle = time.Minute
+	// minted is for how long the making of a session is tried.
+	minted = 15 * time.Second
+)
+
+// session returns the one of a length, and makes it if need be.
+func (a *Authority) session(ctx context.Context, length time.Duration) (*session, error) {
+	for {
+		a.mu.Lock()
+		if a.closing {
+			a.mu.Unlock()
+			return nil, errClosed()
+		}
+		s := a.current[length]
+		if s == nil {
+			s = &session{a: a, length: length, ready: make(chan struct{}), kick: make(chan struct{}, 1), client: rand.Text()[:12]}
+			s.guard = a.keys.guard(s.client)
+			a.current[length] = s
+			a.group.Go(s.run)
+		}
+		s.used = a.clock.Now()
+		a.mu.Unlock()
+		if err := a.within(ctx, s.ready); err != nil {
+			return nil, err
+		}
+		if s.err != nil {
+			return nil, s.err
+		}
+		a.mu.Lock()
+		over := s.over
+		a.mu.Unlock()
+		if !over {
+			return s, nil
+		}
+	}
+}
+
+// run makes the session, keeps it, and ends it.
+func (s *session) run() {
+	a := s.a
+	err := s.open()
+	a.mu.Lock()
+	s.err = err
+	if err != nil {
+		s.forget()
+	} else {
+		a.all[s] = struct{}{}
+	}
+	a.mu.Unlock()
+	close(s.ready)
+	if err != nil {
+		return
+	}
+	for next := time.Duration(0); ; {
+		t := time.NewTimer(next)
+		select {
+		case <-t.C:
+		case <-s.kick:
+		case <-a.ctx.Done():
+		}
+		t.Stop()
+		if a.ctx.Err() != nil {
+			return
+		}
+		var over bool
+		if next, over = s.tend(); over {
+			break
+		}
+	}
+	s.revoke()
+}
+
+// forget takes the session out of use. a.mu is held.
+func (s *session) forget() {
+	if s.a.current[s.length] == s {
+		delete(s.a.current, s.length)
+	}
+}
+
+func (s *session) nudge() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// open takes a lease from etcd, and puts the guard on it. A lease whose grant
+// was not answered is empty, and runs out.
+func (s *session) open() error {
+	a := s.a
+	ctx, cancel := context.WithTimeout(a.ctx, minted)
+	defer cancel()
+	want := int64(s.length / time.Second)
+	var sent authority.Instant
+	var ttl int64
+	err := a.net.do(ctx, func(ctx context.Context, m *member) error {
+		sent = a.clock.Now()
+		l, err := m.lease.Grant(ctx, want)
+		if err == nil {
+			s.id, ttl = l.ID, l.TTL
+			a.net.note(l.GetRaftTerm())
+		}
+		return err
+	})
+	if err != nil {
+		return a.o.explain(err)
+	}
+	if ttl != want {
+		nearest := time.Duration(ttl) * time.Second
+		a.giveUp(s.id)
+		return &authority.LengthError{Asked: s.length, Nearest: nearest,
+			Why: "etcd does not keep leases that short (its minimum is one and a half election timeouts)"}
+	}
+	err = a.net.do(ctx, func(ctx context.Context, m *member) error {
+		absent := clientv3.Compare(clientv3.CreateRevision(s.guard), "=", 0)
+		about := fmt.Sprintf(`{"length":%q,"lease":"%x"}`, s.length, int64(s.id))
+		r, err := m.kv.Txn(ctx).If(absent).Then(clientv3.OpPut(s.guard, about, clientv3.WithLease(s.id))).Else(clientv3.OpGet(s.guard)).Commit()
+		if err != nil {
+			return err
+		}
+		s.g = r.Header.GetRevision()
+		if !r.Succeeded {
+			s.g = r.Responses[0].GetResponseRange().Kvs[0].ModRevision
+		}
+		return nil
+	})
+	if err != nil {
+		a.giveUp(s.id)
+		return a.o.explain(err)
+	}
+	s.alive, s.last = sent, sent
+	return nil
+}
+
+// giveUp revokes an empty lease; if that fails, it runs out.
+func (a *Authority) giveUp(id clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(a.ctx, a.o.Timeout)
+	defer cancel()
+	m := a.net.current()
+	_, _ = m.lease.Revoke(ctx, id)
+}
+
+// end takes the session out of use: no new places, no more renewals. What is on
+// it ends by its own deadline. a.mu is held.
+func (s *session) end(cause error) {
+	if s.over {
+		return
+	}
+	s.over, s.cause = true, cause
+	s.forget()
+	s.nudge()
+	for _, p := range s.a.places {
+		switch {
+		case p.s != s:
+		case cause == errLeaseGone && p.op == nil:
+			s.a.drop(p) // surely not there: the guard was not
+		case p.phase == inLine:
+			p.wake() // its next try takes a new place
+		}
+	}
+}
+
+// tend looks after the session's places. It returns when to look again, and
+// whether the session has ended.
+func (s *session) tend() (time.Duration, bool) {
+	a := s.a
+	now := a.clock.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !s.over && now >= s.alive.Add(s.length) {
+		s.end(errUnproven)
+	}
+	if !s.over && s.places == 0 && now.Sub(s.used) > idle {
+		s.end(errSessionOver)
+	}
+	next := now.Add(s.interval())
+	for _, p := range a.places {
+		if p.s == s {
+			next = min(next, s.look(p, now))
+		}
+	}
+	if s.over {
+		// All its deadlines are over by then, since none is later than its own.
+		return next.Sub(now), s.places == 0 || now >= s.alive.Add(s.length)
+	}
+	if due := s.last.Add(s.interval()); now >= due {
+		s.begin()
+	} else {
+		next = min(next, due)
+	}
+	return max(next.Sub(now), time.Millisecond), false
+}
+
+// interval is the time between two rounds that nobody asks for.
+func (s *session) interval() time.Duration { return min(s.length*3/10, time.Minute) }
+
+// look ends the place if its time is over, and returns when to look again.
+// a.mu is held.
+func (s *session) look(p *place, now authority.Instant) authority.Instant {
+	a, late := s.a, authority.Instant(1<<63-1)
+	switch {
+	case p.op != nil:
+		return late
+	case p.phase == removing:
+		a.remove(p, opRemove)
+	case p.phase == held:
+		if end := p.deadline(); now < end {
+			return end
+		}
+		a.remove(p, opExpire)
+	case p.phase == inLine && p.waiter == "":
+		// Its try is about to take it.
+	case p.phase == inLine && s.over:
+		a.remove(p, opRemove)
+	case p.phase == inLine && p.waits == 0:
+		if end := p.heard.Add(patience); now < end {
+			return end
+		}
+		a.remove(p, opRemove)
+	}
+	return late
+}
+
+// revoke ends the lease at etcd, with all that is left on it.
+func (s *session) revoke() {
+	a := s.a
+	defer s.pulse.close()
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		err := a.net.do(a.ctx, func(ctx context.Context, m *member) error {
+			_, err := m.lease.Revoke(ctx, s.id)
+			return err
+		})
+		if err == nil || leaseGone(err) {
+			break
+		}
+		if !rest(a.ctx, pause) {
+			return
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.all, s)
+	for _, p := range a.places {
+		if p.s == s && p.op == nil {
+			a.drop(p)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package etcdlease
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// settle finds out what became of a Txn whose answer was lost. That its keys are
+// absent would prove nothing: it may be carried out later. So first the guards
+// are changed that its creates demand; what is read then is final. Deletes are
+// guarded too, by the very revision that they delete, so they are just sent
+// again.
+func (a *Authority) settle(batch []*op, cause error) {
+	over := answered(cause)
+	if !over {
+		for _, s := range sessionsOf(batch) {
+			if !a.bump(s) {
+				a.fail(batch, errClosed())
+				return
+			}
+		}
+	}
+	found, ok := a.read(batch)
+	if !ok {
+		a.fail(batch, errClosed())
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, o := range batch {
+		o.unsure = true
+		kv := found[o.p.key]
+		mine := kv != nil && kv.Lease == int64(o.p.s.id)
+		switch {
+		case o.kind.removes() && (kv == nil || kv.ModRevision != o.p.token):
+			a.removed(o, false)
+		case o.kind.creates() && mine:
+			a.settled(o, kv)
+		case o.kind == opRetake && mine && kv.ModRevision != o.p.token:
+			o.p.token = kv.ModRevision
+			a.finish(o, nil)
+		case o.kind == opRetake && !mine:
+			a.finish(o, nil)
+			a.drop(o.p)
+		case over: // refused, and that it will be again
+			a.finish(o, a.o.explain(cause))
+			if o.kind.creates() {
+				a.drop(o.p)
+			}
+		case o.kind.creates() && (o.p.s.over || o.p.unwanted):
+			a.finish(o, errSessionOver)
+			a.drop(o.p)
+		default:
+			a.again(o)
+		}
+	}
+}
+
+// settled notes that a create has happened. How many are ahead is read anew.
+func (a *Authority) settled(o *op, kv *mvccpb.KeyValue) {
+	if o.kind == opTry {
+		a.made(o, kv.CreateRevision, kv.ModRevision, 0)
+		return
+	}
+	a.madeUncounted(o, kv.CreateRevision, kv.ModRevision)
+}
+
+func sessionsOf(batch []*op) []*session {
+	seen := map[*session]bool{}
+	var all []*session
+	for _, o := range batch {
+		if !o.kind.removes() && !seen[o.p.s] {
+			seen[o.p.s] = true
+			all = append(all, o.p.s)
+		}
+	}
+	return all
+}
+
+// bump changes a session's guard, until that is definite. It reports false when
+// the authority is closed before.
+func (a *Authority) bump(s *session) bool {
+	a.mu.Lock()
+	g := s.g
+	a.mu.Unlock()
+	return a.insist(func(ctx context.Context, m *member) error {
+		r, err := m.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.guard), "=", g)).
+			Then(clientv3.OpPut(s.guard, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())).
+			Else(clientv3.OpGet(s.guard, clientv3.WithKeysOnly())).Commit()
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if r.Succeeded {
+			s.g = r.Header.GetRevision()
+			return nil
+		}
+		// An earlier attempt of this very change, unless somebody else was here.
+		a.guardStands(s, r.Responses[0].GetResponseRange())
+		return nil
+	})
+}
+
+// read reads the keys of a batch, until that is definite.
+func (a *Authority) read(batch []*op) (map[string]*mvccpb.KeyValue, bool) {
+	gets := make([]clientv3.Op, len(batch))
+	for i, o := range batch {
+		gets[i] = clientv3.OpGet(o.p.key, clientv3.WithKeysOnly())
+	}
+	found := map[string]*mvccpb.KeyValue{}
+	ok := a.insist(func(ctx context.Context, m *member) error {
+		r, err := m.kv.Txn(ctx).Then(gets...).Commit()
+		if err != nil {
+			return err
+		}
+		for _, answer := range r.Responses {
+			for _, kv := range answer.GetResponseRange().Kvs {
+				found[string(kv.Key)] = kv
+			}
+		}
+		return nil
+	})
+	return found, ok
+}
+
+// insist repeats a request until it is answered, also by refusals: what has to
+// be settled cannot be given up. Only Close ends it.
+func (a *Authority) insist(f func(context.Context, *member) error) bool {
+	for {
+		if err := a.net.do(a.ctx, f); err == nil {
+			return true
+		}
+		if !rest(a.ctx, a.o.Timeout/4) {
+			return false
+		}
+	}
+}
