@@ -42,7 +42,8 @@ func (r *Refusal) Error() string {
 func (r *Refusal) Unwrap() []error { return []error{r.Kind, r.Err} }
 
 func (s Settings) refuseSettings(err error) error {
-	return &Refusal{Kind: ErrSettings, What: "this node cannot be started so", Err: err, Data: "nothing was done"}
+	return &Refusal{Kind: ErrSettings, What: "this node cannot be started so", Err: err, Data: "nothing was done",
+		Do: "correct the settings: stint serve --help says what they mean"}
 }
 
 func damaged(dir, what string, err error) error {

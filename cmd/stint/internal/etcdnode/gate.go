@@ -28,14 +28,18 @@ func (g *gate) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(g.unary), grpc.ChainStreamInterceptor(g.stream)}
 }
 
+// Clients try again by themselves what was Unavailable.
 var (
-	errNoUsers  = status.Error(codes.Unavailable, "stint serve: users are not set up yet, and this address can be reached from other hosts")
+	errStarting = status.Error(codes.Unavailable, "stint serve: this node is starting")
+	errNoUsers  = status.Error(codes.FailedPrecondition, "stint serve: users are not set up, and this address can be reached from other hosts")
 	errStopping = status.Error(codes.Unavailable, "stint serve: this node is stopping")
 )
 
 func (g *gate) check() error {
 	switch open := g.open.Load(); {
-	case open == nil || !(*open)():
+	case open == nil:
+		return errStarting
+	case !(*open)():
 		return errNoUsers
 	case g.stopped.Err() != nil:
 		return errStopping

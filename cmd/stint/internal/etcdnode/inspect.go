@@ -135,6 +135,9 @@ func (f *found) readDatabase(file string) error {
 	}
 	defer db.Close()
 	return db.View(func(tx *bolt.Tx) error {
+		if info, err := os.Stat(file); err != nil || info.Size() < tx.Size() {
+			return errors.Join(err, fmt.Errorf("it is shorter than the %d bytes that it speaks of", tx.Size()))
+		}
 		if b := tx.Bucket(schema.Auth.Name()); b != nil {
 			f.users = bytes.Equal(b.Get(schema.AuthEnabledKeyName), []byte{1})
 		}

@@ -14,10 +14,10 @@ const (
 	keepEvery = time.Second
 	markEvery = 5 * time.Second
 	certEvery = time.Hour
-	// Locks come and go, and each time the store keeps what was. Beyond most old
-	// revisions, the oldest are forgotten; some are kept for those who watch.
+	// Locks come and go, and each time the store keeps what was. Beyond so many
+	// old revisions, the oldest are forgotten; a quarter is kept for those who
+	// watch.
 	mostOld = 200_000
-	someOld = 50_000
 	// lowRoom on the disk is told.
 	lowRoom = 1 << 30
 )
@@ -104,10 +104,10 @@ func (k *keeper) certificates() {
 // forget compacts what is old. The leader does it for all.
 func (k *keeper) forget(ctx context.Context) {
 	kv := k.server().KV()
-	if rev := kv.Rev(); k.Leads() && rev-max(kv.FirstRev(), 0) > mostOld {
+	if rev := kv.Rev(); k.Leads() && rev-kv.FirstRev() > k.s.old {
 		ctx, cancel := context.WithTimeout(ctx, k.server().Cfg.ReqTimeout())
 		defer cancel()
-		if _, err := k.client.Compact(k.AsRoot(ctx), rev-someOld); err != nil && ctx.Err() == nil {
+		if _, err := k.client.Compact(k.AsRoot(ctx), rev-k.s.old/4); err != nil && ctx.Err() == nil {
 			k.tell("old revisions could not be dropped", "cause", err)
 		}
 	}

@@ -47,6 +47,8 @@ type Settings struct {
 	Quota               int64         // bytes of the database; default DefaultQuota
 	Log                 *slog.Logger  // nil: nothing is logged
 	Verbose             bool          // log what etcd itself has to say, too
+
+	old int64 // how many old revisions are kept at most; zero: mostOld
 }
 
 // Peer is one node as the others reach it.
@@ -97,6 +99,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Quota == 0 {
 		s.Quota = DefaultQuota
+	}
+	if s.old == 0 {
+		s.old = mostOld
 	}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
