@@ -1,6 +1,8 @@
 package scenarios
 
 import (
+	"bytes"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stint-dev/stint/sim/render"
+	"github.com/stint-dev/stint/sim/script"
 )
 
 const (
@@ -105,7 +110,7 @@ func TestEachRuleOfTheProtocolHasARow(t *testing.T) {
 	}
 }
 
-// TestEveryScenarioIsDocumentedOrAStorysTrace: what the program lists, the
+// TestEveryScenarioIsInTheDocumentation: what the program lists, the
 // documentation knows.
 func TestEveryScenarioIsInTheDocumentation(t *testing.T) {
 	text := docs(t)
@@ -114,4 +119,81 @@ func TestEveryScenarioIsInTheDocumentation(t *testing.T) {
 			t.Errorf("docs/simulator.md does not say what %s shows", name)
 		}
 	}
+}
+
+// printed are the keys of the JSON lines of every scenario, the values of mark,
+// and the figures.
+func printed(t *testing.T) (keys, marks, figures map[string]bool) {
+	t.Helper()
+	keys, marks, figures = map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, name := range Names() {
+		s, err := Load(name, script.Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, variants := run(t, s)
+		for _, one := range append(variants, r) {
+			lines := bytes.Split(bytes.TrimSpace(render.JSON(one)), []byte("\n"))
+			for i, line := range lines {
+				var fields map[string]any
+				if err := json.Unmarshal(line, &fields); err != nil {
+					t.Fatalf("%s: %v in %s", name, err, line)
+				}
+				if i == len(lines)-1 {
+					for f := range fields["figures"].(map[string]any) {
+						figures[f] = true
+					}
+					delete(fields, "figures")
+					delete(fields, "verdict")
+				}
+				for k := range fields {
+					keys[k] = true
+				}
+				if m, ok := fields["mark"].(string); ok {
+					marks[m] = true
+				}
+			}
+		}
+	}
+	return keys, marks, figures
+}
+
+func same(t *testing.T, what string, printed, documented map[string]bool) {
+	t.Helper()
+	for name := range printed {
+		if !documented[name] {
+			t.Errorf("%s %s is printed, and not documented", what, name)
+		}
+	}
+	for name := range documented {
+		if !printed[name] {
+			t.Errorf("%s %s is documented, and no scenario prints it", what, name)
+		}
+	}
+}
+
+// TestEveryKeyOfTheJSONLinesIsDocumented: what the scenarios print and what the
+// documentation lists are the same, key by key, mark by mark, figure by figure.
+func TestEveryKeyOfTheJSONLinesIsDocumented(t *testing.T) {
+	keys, marks, figures := printed(t)
+	known, knownMarks, knownFigures := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, row := range rows(t, docs(t), "JSON lines") {
+		for _, m := range inBackticks.FindAllStringSubmatch(row[0], -1) {
+			known[m[1]] = true
+			if m[1] != "mark" {
+				continue
+			}
+			for _, mark := range inBackticks.FindAllStringSubmatch(row[1], -1) {
+				knownMarks[mark[1]] = true
+			}
+		}
+	}
+	for _, row := range rows(t, docs(t), "Figures") {
+		for _, m := range inBackticks.FindAllStringSubmatch(row[0], -1) {
+			knownFigures[m[1]] = true
+		}
+	}
+	same(t, "the key", keys, known)
+	same(t, "the mark", marks, knownMarks)
+	same(t, "the figure", figures, knownFigures)
 }
