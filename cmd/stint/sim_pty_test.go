@@ -1,0 +1,78 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// lanes runs a scenario on a terminal of a width, and returns what it shows, line
+// by line, without the colours; coloured says whether there were any.
+func lanes(t *testing.T, width uint16, env string) (lines []string, coloured bool) {
+	t.Helper()
+	w := newWorld(t)
+	// The size is set before the program begins, so that it cannot look too early.
+	m := w.startOnTerminal("sh", "-c", "read go; "+env+" exec stint sim run story --without fence")
+	if err := pty.Setsize(m.pty, &pty.Winsize{Rows: 24, Cols: width}); err != nil {
+		t.Fatal(err)
+	}
+	m.types("\n")
+	m.expect(0)
+	text := strings.ReplaceAll(m.out.String(), "\r\n", "\n")
+	plain := colours.ReplaceAllString(text, "")
+	return strings.Split(plain, "\n"), plain != text
+}
+
+func has(t *testing.T, lines []string, pattern string) {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	for _, line := range lines {
+		if re.MatchString(line) {
+			return
+		}
+	}
+	t.Errorf("no line like %q in:\n%s", pattern, strings.Join(lines, "\n"))
+}
+
+// On a terminal each machine has a lane beside true time, and what is wrong is
+// marked in it.
+func TestOnATerminalEachMachineHasALane(t *testing.T) {
+	lines, coloured := lanes(t, 160, "LC_ALL=C.UTF-8 NO_COLOR=")
+	has(t, lines, `^    time       A   B   C   swe n1  n2`)
+	has(t, lines, `^       0  \[1\]  ●   │   │   │   ┃   │    A       holds billing with token 7; stop time 8$`)
+	has(t, lines, `^    13\.5  \[8\]  ┆   ●   │   │   ┃   │    B       holds billing with token 12; stop time 21\.5$`)
+	has(t, lines, `^   19\.05       ‼   ┃   │   │   ┃   │    A       writes chunk 2 with 7: accepted, CHARGED 2 TIMES NOW  \[TWICE\]$`)
+	has(t, lines, `^   21\.95       ●       │   │   ┃   │    A       checks its stop time 11: it is over$`)
+	has(t, lines, `^Verdict: HARM: 5000 invoices were charged twice\.$`)
+	if !coloured {
+		t.Error("nothing is coloured")
+	}
+}
+
+// A narrow terminal without colours and without a UTF-8 locale loses nothing.
+func TestLanesFitANarrowTerminal(t *testing.T) {
+	lines, coloured := lanes(t, 70, "LC_ALL=C NO_COLOR=1")
+	if coloured {
+		t.Error("NO_COLOR is set, and something is coloured")
+	}
+	inLanes := false
+	for _, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "    time "):
+			inLanes = true
+		case line == "":
+			inLanes = false
+		}
+		if n := len([]rune(line)); inLanes && n > 70 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if strings.ContainsAny(line, "│┃┆●✗‼") {
+			t.Errorf("not plain ASCII: %s", line)
+		}
+	}
+	has(t, lines, `^       0  \[1\]  \*   \|   \|   \|   H   \|    A `)
+}
