@@ -66,9 +66,14 @@ func (b *Bucket) Read(from *world.Machine, _ string, reply func(Progress)) {
 // the second safe. A commit of the last holder between the two costs a further
 // try.
 func (b *Bucket) Raise(from *world.Machine, name string, g fence.Grant, reply func(Progress, error)) {
+	read := false // the network may bring the answer twice
 	b.at(from, func() func() {
 		seen, m := b.progress()
 		return func() {
+			if read {
+				return
+			}
+			read = true
 			if err := b.mayRaise(name, m, g); err != nil {
 				b.stage.log(from, world.Event{What: "raised-refused", Name: name, Token: uint64(g.Token), Fence: uint64(m.Token), Mark: "refused",
 					Why: fmt.Sprintf("the manifest names %d", m.Token)})
@@ -76,12 +81,17 @@ func (b *Bucket) Raise(from *world.Machine, name string, g fence.Grant, reply fu
 				return
 			}
 			m.Token, m.Nonce = g.Token, g.Nonce
+			put := false
 			b.put(from, "raised", name, g, m, seen, 0, func(p Progress, err error) {
-				if errors.Is(err, store.ErrPrecondition) {
-					b.Raise(from, name, g, reply)
+				switch {
+				case put:
 					return
+				case errors.Is(err, store.ErrPrecondition):
+					b.Raise(from, name, g, reply)
+				default:
+					reply(p, err)
 				}
-				reply(p, err)
+				put = true
 			})
 		}
 	})
@@ -110,6 +120,9 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 		case err != nil && chunk > 0 && slices.Contains(is.Keys, objectKey(g, chunk)):
 			err = fence.ErrCommitted
 			e.What, e.Why = "settled", "the manifest names it: the lost commit had been carried out"
+		case err != nil && chunk == 0 && is.Token == g.Token && is.Nonce == g.Nonce:
+			err, seen.Next = nil, now.Next
+			e.What, e.Why = "settled", "the manifest names this grant: the lost raise had been carried out"
 		case err != nil:
 			e.What, e.Mark, e.ETag = what+"-refused", "refused", seen.ETag
 			e.Why = fmt.Sprintf("If-Match %s: 412 Precondition Failed, it is %s", seen.ETag, etag)

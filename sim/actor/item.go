@@ -24,6 +24,9 @@ func NewItem(s *Stage, m *world.Machine, key string) *Item {
 	return &Item{stage: s, m: m, t: store.NewItems(), Key: key}
 }
 
+// Machine is where the item lies.
+func (i *Item) Machine() *world.Machine { return i.m }
+
 // Table is the table that the item lies in.
 func (i *Item) Table() *store.Items { return i.t }
 

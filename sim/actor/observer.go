@@ -48,6 +48,9 @@ func (o *Observer) Start() {
 // Release gives the item back.
 func (o *Observer) Release() { o.step(protocol.Release{}) }
 
+// Grant is the last one.
+func (o *Observer) Grant() authority.Grant { return o.grant }
+
 // CheckNow looks at the clock and the stop time.
 func (o *Observer) CheckNow() bool {
 	inside := o.o != nil && o.stop != 0 && o.m.Mono.Now() < o.stop

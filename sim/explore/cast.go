@@ -27,15 +27,32 @@ func (r *run) table() *actor.Table {
 	return t
 }
 
-// billing is the story's cast: workers, a sweeper, a lock service and a table.
+// resource puts what the kind of world bills into on the stage, and returns how it
+// is read.
+func (r *run) resource() (read func(name string) store.Job) {
+	switch r.p.Kind {
+	case Objects:
+		b := actor.NewBucket(r.stage, r.w.Machine("store"), r.p.Chunks, invoices)
+		r.stage.Store = b
+		return b.Job
+	case Ledger:
+		l := actor.NewLedger(r.stage, r.w.Machine("store"), store.NewLedger(r.p.Chunks, r.p.off()), invoices)
+		r.stage.Store = l
+		return l.Ledger.Read
+	}
+	r.rows = r.table()
+	return r.rows.Table.Read
+}
+
+// billing is the story's cast: workers, a sweeper, a lock service and a store.
 func (r *run) billing() {
-	t := r.table()
+	read := r.resource()
 	r.newLockStage()
 	for _, name := range r.p.names() {
 		r.worker(name)
 	}
 	if r.p.Sweep > 0 {
-		s := actor.NewSweeper(r.stage, r.w.Machine("S"), t, protocol.SweeperConfig{
+		s := actor.NewSweeper(r.stage, r.w.Machine("S"), r.rows, protocol.SweeperConfig{
 			Every: r.p.Sweep, Again: r.p.Again, Longest: r.p.TTL, Timeout: r.p.Times().Timeout,
 		})
 		r.starts["S"] = s.Start
@@ -43,13 +60,13 @@ func (r *run) billing() {
 	}
 	r.checks = append(r.checks,
 		&order{map[string]uint64{}},
-		&books{read: t.Table.Read, job: job, rights: r.rights, grants: !r.without(protocol.RuleFence)},
+		&books{read: read, job: job, rights: r.rights, grants: !r.without(protocol.RuleFence)},
 	)
-	if r.p.Kind == Billing { // who forgets promises neither
-		r.checks = append(r.checks, &grows{map[string]uint64{}}, r.rights)
+	if r.p.Kind != Forgets { // who forgets promises neither
+		r.checks = append(r.checks, &grows{map[string]uint64{}, r.rights}, r.rights)
 	}
 	r.checks = append(r.checks, doneWhen(r, func(e world.Event) bool {
-		return e.What == "done" && e.Name == job && t.Table.Read(job).Next() == 0
+		return e.What == "done" && e.Name == job && read(job).Next() == 0
 	}))
 }
 
@@ -88,15 +105,22 @@ func (c *finish) see(e world.Event) *Broken {
 	return nil
 }
 
-// register is observers of one item.
+// register is observers of one item, who write into a table while they hold it.
 func (r *run) register() {
 	item := actor.NewItem(r.stage, r.w.Machine("store"), job)
+	r.rows = actor.NewTable(r.stage, item.Machine(), store.NewTable(penChunks, r.p.off()), invoices)
 	for _, name := range r.p.names() {
 		m := r.w.Machine(name)
 		o := actor.NewObserver(r.stage, m, item, protocol.ObserverConfig{
 			Config: protocol.Config{Name: job, Times: r.p.Times(), Wait: true}, Holder: name,
 		})
 		r.actor(m, o.Start, o.Release)
+		p := &pen{r: r, m: m, o: o}
+		r.w.Log.Watch(func(e world.Event) {
+			if e.Who == name && e.What == "granted" {
+				p.granted(o.Grant().Grant)
+			}
+		})
 		r.acts[name] = func(what string, f Fault) {
 			switch what {
 			case "cancel":
@@ -106,7 +130,11 @@ func (r *run) register() {
 			}
 		}
 	}
-	r.checks = append(r.checks, &grows{map[string]uint64{}}, r.rights, doneWhen(r, r.turns("item-claimed")))
+	r.checks = append(r.checks,
+		&order{map[string]uint64{}},
+		&books{read: r.rows.Table.Read, job: job, rights: r.rights, grants: !r.without(protocol.RuleFence)},
+		&grows{map[string]uint64{}, r.rights}, r.rights, doneWhen(r, r.turns("item-claimed")),
+	)
 }
 
 // turns is done when each of those who take part has had a turn on average, and
@@ -114,10 +142,11 @@ func (r *run) register() {
 func (r *run) turns(what string) func(world.Event) bool {
 	n := 0
 	return func(e world.Event) bool {
-		if e.What == what {
+		took := e.What == what && e.Epoch > 0 // no node of a lock service
+		if took {
 			n++
 		}
-		return e.What == what && n >= r.p.Chunks && e.T >= r.ends
+		return took && n >= r.p.Chunks && e.T >= r.ends
 	}
 }
 
@@ -172,7 +201,7 @@ func (r *run) election() {
 			}
 		}
 	}
-	r.checks = append(r.checks, &grows{map[string]uint64{}}, r.rights, &wakes{}, doneWhen(r, r.turns("leads")))
+	r.checks = append(r.checks, &grows{map[string]uint64{}, r.rights}, r.rights, &wakes{map[uint64]string{}}, doneWhen(r, r.turns("leads")))
 }
 
 // handover is two writers and a flag.

@@ -47,8 +47,13 @@ const (
 )
 
 // grows checks that each grant of a name has a higher token than every one
-// before it. Its events are those of the grantor's own order: "created".
-type grows struct{ last map[string]uint64 }
+// before it. Its events are those of the grantor's own order: "created". That a
+// candidate leads is its own belief, which one whose clock stood still may have
+// long after its term.
+type grows struct {
+	last   map[string]uint64
+	rights *rights
+}
 
 func (c *grows) see(e world.Event) *Broken {
 	var token uint64
@@ -56,7 +61,7 @@ func (c *grows) see(e world.Event) *Broken {
 	case "created", "key-created", "item-claimed", "leads":
 		token = max(e.Token, e.Epoch)
 	}
-	if token == 0 { // of something else: a node that leads has no token
+	if token == 0 || e.What == "leads" && c.rights.stood(e) { // a node that leads has no token
 		return nil
 	}
 	last := c.last[e.Name]
@@ -82,19 +87,17 @@ func (c *order) see(e world.Event) *Broken {
 	return nil
 }
 
-// wakes checks that one removal of a key wakes one waiter.
-type wakes struct {
-	rev   uint64
-	first string
-}
+// wakes checks that one removal of a key wakes one waiter. Nodes apply it at
+// times of their own, so what they tell is mixed.
+type wakes struct{ first map[uint64]string } // by revision
 
 func (c *wakes) see(e world.Event) *Broken {
 	if e.What != "woken" {
 		return nil
 	}
-	if e.Rev == c.rev && e.Who != c.first {
-		return broken(e, PromiseWake, "the removal at revision %d woke %s and %s", e.Rev, c.first, e.Who)
+	if first := c.first[e.Rev]; first != "" && e.Who != first {
+		return broken(e, PromiseWake, "the removal at revision %d woke %s and %s", e.Rev, first, e.Who)
 	}
-	c.rev, c.first = e.Rev, e.Who
+	c.first[e.Rev] = e.Who
 	return nil
 }

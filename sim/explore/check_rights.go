@@ -3,6 +3,7 @@ package explore
 import (
 	"time"
 
+	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/world"
 )
 
@@ -26,6 +27,16 @@ type rights struct {
 	// nothing.
 	amnesty  time.Duration
 	election bool
+	ttl      time.Duration
+	// clocks are those that were not as they should be: of machines whose rate
+	// has changed, or whose clock stood still.
+	clocks map[string]clock
+}
+
+// clock is what the log has told of a machine's.
+type clock struct {
+	ppm   int
+	stood time.Duration // it stood still: until then nothing is promised of it
 }
 
 func (c *rights) find(who string) *right {
@@ -40,6 +51,15 @@ func (c *rights) find(who string) *right {
 
 func (c *rights) see(e world.Event) *Broken {
 	r := c.find(e.Who)
+	switch e.What {
+	case "clock-rate", "suspends":
+		return c.clock(e, r)
+	case "granted", "refreshed", "kept", "leads":
+		if c.stood(e) {
+			r.until = 0
+			return nil
+		}
+	}
 	switch e.What {
 	case "granted", "refreshed", "kept":
 		*r = right{who: e.Who, name: e.Name, token: max(e.Token, e.Epoch), until: e.Stop, leads: r.leads}
@@ -64,6 +84,31 @@ func (c *rights) see(e world.Event) *Broken {
 		c.amnesty = max(c.amnesty, e.Until)
 	}
 	return nil
+}
+
+// stood reports whether an event is of a machine whose clock stood still lately.
+func (c *rights) stood(e world.Event) bool { return e.T < c.clocks[e.Who].stood }
+
+// clock notes what becomes of a machine's clock. A clock that goes at another
+// rate moves the true time of the stop time. One that stood still through a
+// suspend has stretched it: until every request from before is over, only the
+// stores' promises are kept.
+func (c *rights) clock(e world.Event, r *right) *Broken {
+	k := c.clocks[e.Who]
+	if e.What == "clock-rate" {
+		if left := r.until - e.T; left > 0 {
+			r.until = e.T + time.Duration(int64(left)*int64(1_000_000+k.ppm)/int64(1_000_000+e.Count))
+		}
+		k.ppm = e.Count
+	} else if e.Count == 1 {
+		k.stood = max(k.stood, e.Until+c.ttl+c.ttl/protocol.RateError)
+		r.until, r.leads = 0, ""
+	}
+	if c.clocks == nil {
+		c.clocks = map[string]clock{}
+	}
+	c.clocks[e.Who] = k
+	return c.overlap(e, r)
 }
 
 func (c *rights) overlap(e world.Event, r *right) *Broken {

@@ -14,19 +14,9 @@ import (
 func Draw(seed uint64, without protocol.Rules) Plan {
 	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))}
 	p := Plan{Seed: seed, Without: without}
-	switch n := d.IntN(20); {
-	case n < 12:
-		p.Kind = Billing
-	case n < 14:
-		p.Kind = Forgets
-	case n < 16:
-		p.Kind = Register
-	case n < 18:
-		p.Kind = Election
-	default:
-		p.Kind = Handover
-	}
+	p.Kind = d.kind()
 	p.Settings = d.settings(p.Kind)
+	d.service(&p)
 	if d.chance(50) {
 		d.around = d.between(p.TTL/2, p.Quiet-p.TTL)
 	}
@@ -38,10 +28,39 @@ func Draw(seed uint64, without protocol.Rules) Plan {
 		p.Faults = append(p.Faults, d.some(3, func() Fault { return d.pass(p) })...)
 	}
 	p.Faults = append(p.Faults, d.faults(p)...)
-	if p.Sweep > 0 && !slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.What == "restore" }) {
-		p.Again = d.between(p.TTL/5, p.TTL/2)
-	}
 	return p
+}
+
+func (d *drawer) kind() Kind {
+	switch n := d.IntN(25); {
+	case n < 12:
+		return Billing
+	case n < 14:
+		return Objects
+	case n < 16:
+		return Ledger
+	case n < 18:
+		return Forgets
+	case n < 20:
+		return Register
+	case n < 23:
+		return Election
+	}
+	return Handover
+}
+
+// service draws what the lock service is: one world in ten has it on real Raft.
+func (d *drawer) service(p *Plan) {
+	if !p.locks() {
+		return
+	}
+	if d.chance(30) {
+		p.Nodes = 5
+	}
+	p.Torn = d.IntN(2)
+	if d.chance(10) && p.raftable() {
+		p.Raft = 1
+	}
 }
 
 // drawer draws.
@@ -90,7 +109,7 @@ func (d *drawer) settings(k Kind) Settings {
 		s.Workers, s.Pace, s.Chunks = 2, s.TTL/3, maxChunks
 	case Election:
 		s.Workers, s.Chunks = 3+d.IntN(3), 6
-	case Billing, Forgets:
+	case Billing, Forgets, Objects, Ledger:
 		if d.chance(35) {
 			s.Checkpoint = d.between(s.TTL/10, s.TTL/2)
 			if d.chance(50) { // renewals far apart, and little to spare
@@ -100,12 +119,12 @@ func (d *drawer) settings(k Kind) Settings {
 		if d.chance(40) {
 			s.Beat = max(s.TTL/2, 2*(s.Build+s.Pace+s.RaiseAfter), 2*s.Timeout)
 		}
-		if d.chance(50) {
+		if d.chance(50) && (k == Billing || k == Forgets) {
 			s.Sweep = d.between(max(s.TTL/4, 3*s.Timeout), s.TTL)
 			if d.chance(50) {
 				s.Workers = 1 // nobody takes over: there are orphans
 			}
-			s.Again = s.TTL // see the sweeper's second sighting in docs/simulator.md
+			s.Again = d.between(s.TTL/5, s.TTL/2)
 		}
 	}
 	return s
@@ -128,9 +147,9 @@ func (d *drawer) starts(p Plan) []Fault {
 
 // faults draws a few kinds, and a few of each.
 func (d *drawer) faults(p Plan) []Fault {
-	makers := []func(Plan) Fault{d.pause, d.pause, d.crash, d.cut, d.island, d.slow, d.link, d.wall, d.rate, d.lose}
+	makers := []func(Plan) Fault{d.pause, d.pause, d.suspend, d.crash, d.cut, d.island, d.slow, d.link, d.wall, d.rate, d.lose}
 	switch p.Kind {
-	case Billing:
+	case Billing, Objects, Ledger:
 		makers = append(makers, d.freeze, d.elect, d.use, d.cancel, d.restore, d.elect)
 	case Forgets:
 		makers = append(makers, d.elect, d.elect, d.use)
@@ -163,12 +182,7 @@ func (d *drawer) faults(p Plan) []Fault {
 		all = append(all, Fault{At: at, Who: "A", What: "crash", For: n},
 			Fault{At: at, Who: "S", What: "slow", By: d.between(p.Timeout/4, p.Timeout/2), For: n + p.TTL/2})
 	}
-	restored := false
-	return slices.DeleteFunc(all, func(f Fault) bool {
-		again := f.What == "restore" && restored
-		restored = restored || f.What == "restore"
-		return f.What == "" || again
-	})
+	return slices.DeleteFunc(all, func(f Fault) bool { return f.What == "" })
 }
 
 // when draws an instant so that the fault has ended by the quiet time.
@@ -204,12 +218,23 @@ func (d *drawer) pause(p Plan) Fault {
 	return Fault{At: d.when(p, n), Who: who, What: "pause", For: n}
 }
 
+// suspend is a machine that sleeps. Its monotonic clock may stand still: then it
+// is not one of those whose rate stays within the bound.
+func (d *drawer) suspend(p Plan) Fault {
+	f := d.pause(p)
+	f.What, f.N = "suspend", d.IntN(2)
+	return f
+}
+
 func (d *drawer) crash(p Plan) Fault {
 	n := d.length(p)
 	if p.Sweep > 0 && d.chance(50) { // long enough to be swept
 		n = d.between(p.TTL, p.Quiet*3/4)
 	}
 	who := d.one(slices.DeleteFunc(p.machines(), func(s string) bool { return s == "store" }))
+	if p.Raft == 1 && d.chance(40) {
+		who = d.one(p.nodes())
+	}
 	if p.Kind == Handover { // a writer's own restart is not part of the plan
 		return Fault{}
 	}
@@ -221,10 +246,14 @@ func (d *drawer) cut(p Plan) Fault {
 	return Fault{At: d.when(p, n), Who: d.one(p.machines()), What: "cut", Peer: d.one(p.machines()), For: n}
 }
 
-// island cuts a machine off from the lock service alone.
+// island cuts a machine off from the lock service alone: both ways, or one.
 func (d *drawer) island(p Plan) Fault {
 	n := d.length(p)
-	return Fault{At: d.when(p, n), Who: d.one(p.names()), What: "island", For: n}
+	f := Fault{At: d.when(p, n), Who: d.one(p.names()), What: "island", For: n}
+	if d.chance(50) {
+		f.N = 1 + d.IntN(2)
+	}
+	return f
 }
 
 // slow makes every way to and from a machine longer.
@@ -261,7 +290,11 @@ func (d *drawer) wall(p Plan) Fault {
 }
 
 func (d *drawer) rate(p Plan) Fault {
-	return Fault{Who: d.one(p.machines()), What: "rate", N: d.IntN(2*maxRate+1) - maxRate}
+	f := Fault{Who: d.one(p.machines()), What: "rate", N: d.IntN(2*maxRate+1) - maxRate}
+	if d.chance(50) { // it changes on the way, to the worst
+		f.At, f.N = d.when(p, 0), maxRate*(2*d.IntN(2)-1)
+	}
+	return f
 }
 
 func (d *drawer) lose(p Plan) Fault {
@@ -290,16 +323,16 @@ func (d *drawer) pass(p Plan) Fault {
 }
 
 func (d *drawer) elect(p Plan) Fault {
-	return Fault{At: d.when(p, 0), Who: "lock", What: "elect", N: d.IntN(3)}
+	return Fault{At: d.when(p, 0), Who: "lock", What: "elect", N: d.IntN(len(p.nodes()))}
 }
 
 func (d *drawer) use(p Plan) Fault {
 	return Fault{At: d.when(p, 0), Who: "lock", What: "use", N: 1 + d.IntN(5)}
 }
 
-// restore starts the service again from a backup. One is enough for a run: the
-// bump is for what one backup is behind.
+// restore starts the service again from a backup. Where it is the second one,
+// its bump may be too small.
 func (d *drawer) restore(p Plan) Fault {
 	age := d.between(time.Millisecond, p.Quiet/2)
-	return Fault{At: d.between(age+time.Millisecond, p.Quiet), Who: "lock", What: "restore", By: age, N: 1_000_000}
+	return Fault{At: d.between(age+time.Millisecond, p.Quiet), Who: "lock", What: "restore", By: age, N: 1_000_000 * (1 + d.IntN(3))}
 }

@@ -15,7 +15,7 @@ type Options struct {
 	Runs    uint64 // seeds Seed, Seed+1, …
 	Seed    uint64
 	Without protocol.Rules
-	Raft    bool // the billing worlds have a lock service on real Raft
+	Raft    bool // every lock service that may be is on real Raft, not one in ten
 	Workers int  // goroutines; each run is one goroutine's. Zero: one
 	// Progress is called about once a second, from one goroutine at a time.
 	Progress func(Report)
@@ -76,7 +76,7 @@ func (e *explorer) work(ctx context.Context) {
 		}
 		seed := e.o.Seed + n
 		p := Draw(seed, e.o.Without)
-		if e.o.Raft && p.Kind == Billing {
+		if e.o.Raft && p.raftable() {
 			p.Raft = 1
 		}
 		e.add(n, seed, p, Run(p, false))

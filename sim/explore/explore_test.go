@@ -2,6 +2,7 @@ package explore
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -30,9 +31,13 @@ func TestNoPromiseIsBrokenWithEveryRuleOn(t *testing.T) {
 // found is the seed from which on a violation comes soon, where the first one is
 // late: the tests need not visit the thousands before it.
 var found = map[protocol.Rules]uint64{
-	protocol.RuleRaiseFirst:      5300,
-	protocol.RuleMargin:          9560,
-	protocol.RuleClearCheckpoint: 6450,
+	protocol.RuleExactOwner:      5350,
+	protocol.RuleSentAt:          1540,
+	protocol.RuleClearCheckpoint: 6080,
+	protocol.RuleFloor:           870,
+	protocol.RuleClockFree:       870,
+	protocol.RuleSecondSighting:  800,
+	protocol.RuleMargin:          460,
 }
 
 func TestEveryRuleThatIsLeftOutBreaksAPromise(t *testing.T) {
@@ -56,6 +61,51 @@ func TestEveryRuleThatIsLeftOutBreaksAPromise(t *testing.T) {
 			}
 			t.Logf("seed %d, %d of %d faults left: %v", r.Found.Seed, len(small.Faults), len(r.Found.Plan.Faults), again.Broken)
 		})
+	}
+}
+
+// TestTheWorldsAreOfEveryKind: every cast, service and fault is drawn, so that
+// nothing is promised that no world has tried.
+func TestTheWorldsAreOfEveryKind(t *testing.T) {
+	drawn := map[string]int{}
+	for seed := range uint64(runs) {
+		p := Draw(seed, 0)
+		if err := p.Check(); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, p.Text())
+		}
+		drawn["world "+string(p.Kind)]++
+		if p.Raft == 1 {
+			drawn[fmt.Sprintf("raft %s %d torn %d", p.Kind, len(p.nodes()), p.Torn)]++
+		}
+		for _, f := range p.Faults {
+			what := f.What
+			if f.What == "island" || f.What == "suspend" {
+				what += fmt.Sprint(" ", f.N)
+			}
+			if f.What == "rate" && f.At > 0 {
+				what = "rate on the way"
+			}
+			drawn[what]++
+		}
+	}
+	want := []string{"suspend 0", "suspend 1", "island 0", "island 1", "island 2", "rate on the way"}
+	for verb := range verbs {
+		if verb != "island" && verb != "suspend" {
+			want = append(want, verb)
+		}
+	}
+	for _, k := range Kinds() {
+		want = append(want, "world "+string(k))
+		if (Plan{Kind: k}).raftable() {
+			for _, service := range []string{"3 torn 0", "3 torn 1", "5 torn 0", "5 torn 1"} {
+				want = append(want, fmt.Sprintf("raft %s %s", k, service))
+			}
+		}
+	}
+	for _, what := range want {
+		if drawn[what] == 0 {
+			t.Errorf("in %d worlds there is no %q", runs, what)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/stint-dev/stint/internal/protocol"
@@ -25,6 +26,7 @@ func init() { // not a literal: the functions reach the table again
 	verbs = map[string]verb{
 		"start":   {do: func(r *run, f Fault) { r.start(f.Who) }},
 		"pause":   {do: (*run).pause},
+		"suspend": {do: (*run).suspend},
 		"crash":   {do: (*run).crash},
 		"wall":    {do: (*run).wall},
 		"rate":    {early: true, do: (*run).rate},
@@ -93,18 +95,42 @@ func (r *run) wall(f Fault) {
 	r.note(world.Event{Who: f.Who, What: what, Clock: f.By})
 }
 
+// rate changes a clock before the run, or on the way.
 func (r *run) rate(f Fault) {
 	m := r.w.Find(f.Who)
-	m.Mono.SetRate(int64(f.N))
-	m.Wall.SetRate(int64(f.N))
+	set := func() {
+		m.Mono.SetRate(int64(f.N))
+		m.Wall.SetRate(int64(f.N))
+		r.note(world.Event{Who: f.Who, What: "clock-rate", Count: f.N, Why: fmt.Sprintf("%+d ppm", f.N)})
+	}
+	if f.At == 0 {
+		set()
+		return
+	}
+	r.w.At(f.At, world.OrderFault, set)
 }
 
-// island cuts a machine off from the lock service, in both directions. The store
-// stays in reach.
+// suspend is a pause in which the monotonic clock may stand still (N: 1).
+func (r *run) suspend(f Fault) {
+	m := r.w.Find(f.Who)
+	if !m.Up() || m.Paused() {
+		return
+	}
+	r.note(world.Event{Who: f.Who, What: "suspends", Until: r.w.Now() + f.For, Count: f.N})
+	m.MonoSleeps = f.N == 1
+	m.Suspend(f.For)
+}
+
+// island cuts a machine off from the lock service: in both directions, or (N: 1)
+// what it sends, or (N: 2) what it is sent. The store stays in reach.
 func (r *run) island(f Fault) {
 	for _, n := range r.p.nodes() {
-		r.cut(Fault{Who: f.Who, Peer: n, For: f.For})
-		r.cut(Fault{Who: n, Peer: f.Who, For: f.For})
+		if f.N != 2 {
+			r.cut(Fault{Who: f.Who, Peer: n, For: f.For})
+		}
+		if f.N != 1 {
+			r.cut(Fault{Who: n, Peer: f.Who, For: f.For})
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *lock) Watch(from *world.Machine, w protocol.Watch, woken func()) {
 
 // own is the grant of a client's key in the election of another key.
 func (s *lock) own(m *world.Machine, other string) fence.Grant {
-	st := s.leader.l.State(other[:strings.LastIndexByte(other, '/')+1] + m.Name)
+	st := s.leader.l.State(own(other, m))
 	if !st.Held {
 		return fence.Grant{}
 	}

@@ -12,14 +12,16 @@ type Kind string
 // The kinds of worlds.
 const (
 	Billing  Kind = "billing"  // workers bill a job under a lease of the lock service
-	Forgets  Kind = "forgets"  // the same, over a lock service that may hand out a number twice
+	Objects  Kind = "objects"  // the same, into an object store that compares ETags
+	Ledger   Kind = "ledger"   // the same, into items with conditional transactions
+	Forgets  Kind = "forgets"  // the same as billing, over a lock service that may hand out a number twice
 	Register Kind = "register" // observers claim an item that compares and swaps
 	Election Kind = "election" // candidates stand in line
 	Handover Kind = "handover" // one Region's writer takes over from another's
 )
 
 // Kinds lists them.
-func Kinds() []Kind { return []Kind{Billing, Forgets, Register, Election, Handover} }
+func Kinds() []Kind { return []Kind{Billing, Objects, Ledger, Forgets, Register, Election, Handover} }
 
 // Plan is a random world as data. Two runs of one plan are the same run.
 type Plan struct {
@@ -36,6 +38,8 @@ type Settings struct {
 	TTL, Margin, Renew, Timeout time.Duration
 
 	Raft    int // 1: the lock service is on real Raft
+	Nodes   int // of the lock service; zero: three
+	Torn    int // 1: a crash keeps some first part of what was not synced, on Raft
 	Workers int // workers, observers, candidates or writers
 	Chunks  int // of the job
 
@@ -77,13 +81,32 @@ func (p Plan) names() []string {
 	return all[:min(max(p.Workers, 1), len(all))]
 }
 
+// locks reports whether there is a lock service.
+func (p Plan) locks() bool {
+	switch p.Kind {
+	case Billing, Objects, Ledger, Forgets, Election:
+		return true
+	}
+	return false
+}
+
+// raftable reports whether the lock service may be on real Raft, which forgets
+// nothing.
+func (p Plan) raftable() bool { return p.locks() && p.Kind != Forgets }
+
+// bills reports whether workers bill a job.
+func (p Plan) bills() bool { return p.locks() && p.Kind != Election }
+
 // nodes are the machines of the lock service.
 func (p Plan) nodes() []string {
-	switch p.Kind {
-	case Billing, Forgets, Election:
-		return []string{"n1", "n2", "n3"}
+	if !p.locks() {
+		return nil
 	}
-	return nil
+	n := p.Nodes
+	if n == 0 {
+		n = 3
+	}
+	return []string{"n1", "n2", "n3", "n4", "n5"}[:n]
 }
 
 // With is the plan with other faults.

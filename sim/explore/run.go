@@ -32,6 +32,7 @@ type run struct {
 	stage   *actor.Stage
 	lock    *lock // nil where it is on raft, or there is none
 	raft    *raft
+	rows    *actor.Table // where a table is the store
 	rights  *rights
 	checks  []checker
 	starts  map[string]func() // by machine
@@ -64,7 +65,7 @@ func newRun(p Plan, keep bool) *run {
 	w := world.New(p.Seed)
 	w.Log.Keep = keep
 	r := &run{
-		p: p, w: w, rights: &rights{election: p.Kind == Election}, restful: 2 * time.Second,
+		p: p, w: w, rights: &rights{election: p.Kind == Election, ttl: p.TTL}, restful: 2 * time.Second,
 		starts: map[string]func(){}, started: map[string]bool{}, acts: map[string]func(string, Fault){}, cuts: map[[2]string]int{},
 	}
 	w.Net.Default = world.Link{Delay: p.Delay}
@@ -94,6 +95,9 @@ func newRun(p Plan, keep bool) *run {
 func (p Plan) bound() time.Duration {
 	chunk := p.Build + p.Pace + 8*p.Delay + 2*p.Commit
 	claim := p.RaiseAfter + p.TTL + 2*p.Timeout + time.Second
+	if p.Raft == 1 { // votes may be split, and a client looks for the leader
+		claim += 6*p.Election + 6*time.Second
+	}
 	return 3*p.TTL + 2*p.Election + 4*claim + 2*time.Duration(p.Chunks)*chunk + 10*time.Second
 }
 
@@ -138,6 +142,7 @@ func (r *run) newLockStage() {
 	if r.p.Raft == 1 {
 		r.raft = newRaft(r.w, r.p)
 		r.stage.Lock = r.raft
+		r.raft.OnWake = r.wakes
 		return
 	}
 	r.lock = newLock(r.w, r.p)
@@ -145,9 +150,12 @@ func (r *run) newLockStage() {
 	r.lock.OnGrant = func(name string, token int64) {
 		r.note(world.Event{Who: "lock", What: "created", Name: name, Token: uint64(token)})
 	}
-	r.lock.OnWake = func(who, key string, rev int64) {
-		r.note(world.Event{Who: who, What: "woken", Name: key, Rev: uint64(rev)})
-	}
+	r.lock.OnWake = r.wakes
+}
+
+// wakes tells of a waiter that the removal of a key wakes.
+func (r *run) wakes(who, key string, rev int64) {
+	r.note(world.Event{Who: who, What: "woken", Name: key, Rev: uint64(rev)})
 }
 
 func (r *run) without(rule protocol.Rules) bool { return r.p.Without.Has(rule) }

@@ -29,7 +29,7 @@ type setting struct {
 func (s *Settings) table() []setting {
 	return []setting{
 		{"ttl", &s.TTL, nil}, {"margin", &s.Margin, nil}, {"renew", &s.Renew, nil}, {"timeout", &s.Timeout, nil},
-		{"raft", nil, &s.Raft}, {"workers", nil, &s.Workers}, {"chunks", nil, &s.Chunks},
+		{"raft", nil, &s.Raft}, {"nodes", nil, &s.Nodes}, {"torn", nil, &s.Torn}, {"workers", nil, &s.Workers}, {"chunks", nil, &s.Chunks},
 		{"delay", &s.Delay, nil}, {"commit", &s.Commit, nil}, {"election", &s.Election, nil}, {"checkpoint", &s.Checkpoint, nil},
 		{"raise-after", &s.RaiseAfter, nil}, {"build", &s.Build, nil}, {"pace", &s.Pace, nil}, {"beat", &s.Beat, nil},
 		{"sweep", &s.Sweep, nil}, {"again", &s.Again, nil}, {"quiet", &s.Quiet, nil},

@@ -35,6 +35,22 @@ func (s *Service) Campaign(n *Node) {
 	}
 }
 
+// Transfer makes the leader hand its office to a node, which stands for election at
+// once: nobody waits for a timeout.
+func (s *Service) Transfer(to *Node) {
+	leader := s.Leader()
+	if leader == nil || leader == to {
+		return
+	}
+	leader.Machine.Deliver(world.OrderFault, func() {
+		if leader.Leads() {
+			leader.state.raft.TransferLeader(to.id)
+			leader.look()
+			leader.pump()
+		}
+	})
+}
+
 func (n *Node) campaign() {
 	if n.state.raft == nil {
 		return
