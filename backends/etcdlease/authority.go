@@ -87,7 +87,7 @@ func (a *Authority) within(ctx context.Context, done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("etcdlease: etcd has not answered yet: %w", ctx.Err())
+		return a.o.explain(ctx.Err())
 	case <-a.ctx.Done():
 		return fmt.Errorf("etcdlease: closed before etcd answered; the outcome is not known")
 	}

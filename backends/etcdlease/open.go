@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -122,4 +123,27 @@ func (c *connection) check(ctx context.Context) error {
 // close ends the client's goroutines and connections.
 func (c *connection) close() {
 	c.client.Close() // its error says only that it was closed
+}
+
+func init() {
+	authority.Register(plainScheme, open)
+	authority.Register(tlsScheme, open)
+}
+
+// open opens the authority of a URL: see the package's comment.
+func open(ctx context.Context, u *url.URL) (authority.Authority, error) {
+	s, err := parseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	c, err := connect(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	a, err := New(c.client, Options{Prefix: s.prefix, OwnClient: true, explain: c.words.explain})
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return a, nil
 }

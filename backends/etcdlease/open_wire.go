@@ -1,6 +1,7 @@
 package etcdlease
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -89,8 +90,11 @@ func (c *wire) Read(b []byte) (int, error) {
 	if n > 0 {
 		if c.readAt.Swap(int64(c.of.clock.Now())) == 0 {
 			c.of.failed(c.server, nil)
-			if !c.tls && b[0] == tlsAlert {
-				c.of.failed(c.server, &certificateError{errors.New("the server speaks TLS on this port: write etcds:// in place of etcd://")})
+			switch {
+			case !c.tls && b[0] == tlsAlert:
+				c.of.failed(c.server, &mendError{errors.New("the server speaks TLS on this port: write etcds:// in place of etcd://")})
+			case bytes.HasPrefix(b[:n], []byte("HTTP/1")):
+				c.of.failed(c.server, &mendError{errors.New("what listens there is a web server, not etcd")})
 			}
 		}
 	}
@@ -107,7 +111,7 @@ const tlsAlert = 0x15
 // unread is the failure of a connection on which nothing was ever read.
 func (c *wire) unread(err error) error {
 	if w := alertWords(err); w != "" {
-		return &certificateError{fmt.Errorf("%s (%w)", w, err)}
+		return &mendError{fmt.Errorf("%s (%w)", w, err)}
 	}
 	if errors.Is(err, net.ErrClosed) {
 		return errors.New("it accepts connections and never answers")
@@ -192,7 +196,7 @@ func (w *wires) report() string {
 
 // state is what is wrong with a server, or nil. Its caller has the lock.
 func (w *wires) state(host string) error {
-	if mend, ok := errors.AsType[*certificateError](w.fails[host]); ok {
+	if mend, ok := errors.AsType[*mendError](w.fails[host]); ok {
 		return mend // more than that the next try has had no answer yet
 	}
 	now := w.clock.Now()
@@ -218,7 +222,7 @@ func (w *wires) mayMend() bool {
 
 func (w *wires) mendable() bool {
 	for _, h := range w.hosts {
-		if _, ok := errors.AsType[*certificateError](w.fails[h]); !ok {
+		if _, ok := errors.AsType[*mendError](w.fails[h]); !ok {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,15 @@ func TestAServerThatAcceptsAndNeverAnswersIsNamed(t *testing.T) {
 			t.Fatalf("still %s", c.words.because())
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestAPortThatAnotherServerHasIsSaid(t *testing.T) {
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	err := open1(t, plainScheme, web.Listener.Addr().String(), "")
+	if !errors.Is(err, authority.ErrBroken) || !strings.Contains(err.Error(), "a web server, not etcd") {
+		t.Errorf("got %v", err)
 	}
 }
 

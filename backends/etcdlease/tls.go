@@ -100,7 +100,7 @@ func (h *handshakes) ClientHandshake(ctx context.Context, server string, raw net
 			err = expired(c, time.Now())
 		}
 		if err != nil {
-			h.wires.failed(server, &certificateError{err})
+			h.wires.failed(server, &mendError{err})
 			return nil, nil, err
 		}
 		with = credentials.NewTLS(c)

@@ -12,12 +12,12 @@ import (
 	"syscall"
 )
 
-// certificateError is a failure that trying again does not mend: somebody has to
-// change a certificate or the URL.
-type certificateError struct{ err error }
+// mendError is a failure that trying again does not mend: somebody has to change
+// a certificate, the URL, or what listens there.
+type mendError struct{ err error }
 
-func (e *certificateError) Error() string { return e.err.Error() }
-func (e *certificateError) Unwrap() error { return e.err }
+func (e *mendError) Error() string { return e.err.Error() }
+func (e *mendError) Unwrap() error { return e.err }
 
 // tlsWords says in plain words why a handshake failed.
 func tlsWords(err error, files *tlsFiles) error {
@@ -46,11 +46,11 @@ func tlsWords(err error, files *tlsFiles) error {
 		because = "the server does not speak TLS on this port; write etcd:// in place of etcds:// if that is right"
 	default:
 		if w := alertWords(err); w != "" {
-			return &certificateError{fmt.Errorf("%s (%w)", w, err)}
+			return &mendError{fmt.Errorf("%s (%w)", w, err)}
 		}
 		return plainWords(err)
 	}
-	return &certificateError{fmt.Errorf("%s (%w)", because, err)}
+	return &mendError{fmt.Errorf("%s (%w)", because, err)}
 }
 
 // alertWords reads what a server says of the client's certificate. With TLS 1.3
