@@ -280,6 +280,9 @@ func TestASnapshotIsTheWholeState(t *testing.T) {
 		s.acquire(fmt.Sprintf("job%d", i), "a-1")
 	}
 	s.ask(Ask{Op: OpPass, Name: "e/0", Grant: s.l.key("e/0").grant, Key: "e/3"})
+	if at := fence.Token(s.l.Revision()); s.l.Floor("e/4") != at || s.l.Floor("e/3") != at || s.l.Floor("job1") != 0 {
+		t.Fatalf("the floors are %d, %d and %d; want %d for the election alone", s.l.Floor("e/4"), s.l.Floor("e/3"), s.l.Floor("job1"), at)
+	}
 	b := s.l.Marshal()
 	l, err := RestoreLessor(LessorConfig{}, 0, b)
 	if err != nil || string(l.Marshal()) != string(b) {

@@ -24,6 +24,8 @@ var plants = []plant{
 	{"use a grant that came too late", "acquire.go", "if h.now >= stop {\n", "if h.now >= stop+1<<40 {\n"},
 	{"add the margin", "acquire.go", "base.Add(length - h.cfg.margin())", "base.Add(length + h.cfg.margin())"},
 	{"wait without looking again", "acquire.go", "h.next = h.now.Add(min(max(s.Left, h.retryDelay()), h.cfg.Times.Timeout))", "h.next = 0"},
+	{"take a place that was given back", "acquire.go", "case g.From != 0 && g.Token > h.spent:", "case g.From != 0:"},
+	{"renew early what is silent", "hold.go", "h.next.Sub(h.now) > h.Early() || h.silent() {", "h.next.Sub(h.now) > h.Early() {"},
 	{"keep a grant that nobody wants", "clear.go", "func (h *Holder) giveBack(g authority.Grant) {\n", "func (h *Holder) giveBack(g authority.Grant) {\n\tif h.n > 0 {\n\t\treturn\n\t}\n"},
 
 	// The lessor.
@@ -41,6 +43,8 @@ var plants = []plant{
 	{"pass without a floor", "lessor_apply.go", "\tl.raiseFloor(c.Name)\n\tl.drop(*old)", "\tl.drop(*old)"},
 	{"forget revisions in a snapshot", "lessor_snapshot.go", "b = binary.AppendVarint(b, l.rev)", "b = binary.AppendVarint(b, l.rev/2)"},
 	{"restore without a bump", "lessor_snapshot.go", "l.rev += bump", "l.rev += bump - bump"},
+	{"restore with a bump that is too small", "lessor_snapshot.go", "if l.rev+bump < given {", "if l.rev+bump < given && bump < 0 {"},
+	{"know nothing of who was passed", "lessor.go", "{ return l.floor(election(key)) }", "{ return 0 }"},
 
 	// The observer.
 	{"claim after half a lease", "observer_claim.go", "o.seenAt.Add(max(o.seen.Length, o.cfg.Longest))", "o.seenAt.Add(max(o.seen.Length, o.cfg.Longest) / 2)"},
@@ -57,6 +61,7 @@ var plants = []plant{
 
 	// The sweeper and the successor.
 	{"sweep on first sight", "sweeper.go", "old := s.now.Sub(first.at) >= s.cfg.again()", "old := s.now.Sub(first.at) >= 0"},
+	{"sweep before the longest lease", "sweeper_event.go", "return max(c.Again, c.Longest)", "return c.Again"},
 	{"sweep what is held", "sweeper.go", "if s.state[i].Held {", "if s.state[i].Held && s.over {"},
 	{"sweep a storm", "sweeper.go", "if len(due) <= s.cfg.Most {", "if len(due) <= s.cfg.Most+1<<20 {"},
 	{"remember sightings over an outage", "sweeper.go", "\ts.away = true\n\ts.seen = map[string]sighting{}\n", "\ts.away = true\n"},
