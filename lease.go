@@ -32,6 +32,7 @@ type Lease struct {
 	place   int               // in the heap
 	calls   []call
 	gone    bool
+	running bool // the machine is live
 
 	// Written before result is sent, read after it was received.
 	grant  authority.Grant
@@ -60,9 +61,11 @@ type notify struct {
 
 // call is a request under way.
 type call struct {
-	op     protocol.Op
-	try    int
-	cancel context.CancelFunc
+	op       protocol.Op
+	recalled bool
+	try      int
+	cancel   context.CancelFunc // nil: it goes in a round
+	round    *round             // nil until that is sent
 }
 
 // Name returns the name that is held.
@@ -180,8 +183,16 @@ func (l *Lease) Status() Status {
 
 // The rest is called by the loop.
 
-func (l *Lease) addCall(op protocol.Op, try int, cancel context.CancelFunc) {
-	l.calls = append(l.calls, call{op, try, cancel})
+func (l *Lease) addCall(c call) { l.calls = append(l.calls, c) }
+
+// call finds a request under way; nil: it is over.
+func (l *Lease) call(op protocol.Op, try int) *call {
+	for i := range l.calls {
+		if c := &l.calls[i]; c.op == op && c.try == try {
+			return c
+		}
+	}
+	return nil
 }
 
 func (l *Lease) dropCall(op protocol.Op, try int) {
@@ -194,9 +205,17 @@ func (l *Lease) dropCall(op protocol.Op, try int) {
 }
 
 func (l *Lease) recall(op protocol.Op) {
-	for _, c := range l.calls {
-		if c.op == op {
+	for i := range l.calls {
+		c := &l.calls[i]
+		if c.op != op || c.recalled {
+			continue
+		}
+		c.recalled = true
+		switch {
+		case c.cancel != nil:
 			c.cancel()
+		case c.round != nil:
+			c.round.leave()
 		}
 	}
 }

@@ -2,7 +2,6 @@ package stint
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -20,24 +19,31 @@ import (
 // alone; everybody else posts.
 type runtime struct {
 	authority authority.Authority
-	queuer    authority.Queuer // nil where the authority keeps no line
+	queuer    authority.Queuer      // nil where the authority keeps no line
+	bulk      authority.BulkRenewer // nil where it renews one by one
 	clock     clock.Clock
 	alarm     clock.Alarm
 	calls     calls
 
 	mu     sync.Mutex
 	inbox  []posted
+	spare  []posted // the inbox of the turn before, for its room
 	closed bool
 	wake   chan struct{}
 	done   chan struct{} // closed when the loop has ended
 
 	// Owned by the loop.
-	live    map[*Lease]struct{}
-	closing bool // nothing new is begun
-	timers  timers
-	armed   authority.Instant
-	abandon bool     // end the loop although machines are live
-	outbox  []func() // requests that leave at the end of the turn
+	live     map[*Lease]struct{}
+	closing  bool // nothing new is begun
+	timers   timers
+	armed    authority.Instant
+	reading  authority.Instant // see now
+	steps    int               // that it has served
+	abandon  bool              // end the loop although machines are live
+	outbox   []func()          // requests that leave at the end of the turn
+	renewals []renewal         // the same, where many go as one
+	early    []*Lease          // room for joinEarly
+	effects  []protocol.Effect // room for stepAt
 
 	// settle, where a test sets it, waits until everything else has come to
 	// rest: then what is due at one instant is all in the inbox, and Order
@@ -68,6 +74,7 @@ func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
 		live:      map[*Lease]struct{}{},
 	}
 	rt.queuer, _ = a.(authority.Queuer)
+	rt.bulk, _ = a.(authority.BulkRenewer)
 	rt.calls.init()
 	return rt, nil
 }
@@ -112,25 +119,32 @@ func (rt *runtime) finished() bool {
 
 // turn steps every machine that has something to hear.
 func (rt *runtime) turn() {
+	rt.steps = 0
 	rt.mu.Lock()
 	batch := rt.inbox
-	rt.inbox = nil
+	rt.inbox, rt.spare = rt.spare, nil
 	rt.mu.Unlock()
 	for now := rt.clock.Now(); len(rt.timers) > 0 && rt.timers[0].at <= now; {
-		l := rt.timers[0]
+		l := rt.timers[0].lease
 		batch = append(batch, posted{at: l.at, lease: l, event: protocol.Tick{}})
 		rt.arm(l, 0)
 	}
-	slices.SortStableFunc(batch, func(a, b posted) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(protocol.Order(a.event), protocol.Order(b.event)))
-	})
-	for _, p := range batch {
+	if !slices.IsSortedFunc(batch, inOrder) {
+		slices.SortStableFunc(batch, inOrder)
+	}
+	for i := range batch {
+		p := &batch[i]
 		if p.do != nil {
 			p.do()
 			continue
 		}
 		rt.step(p.lease, p.event)
 	}
+	clear(batch)
+	rt.mu.Lock()
+	rt.spare = batch[:0]
+	rt.mu.Unlock()
+	rt.gather()
 	// Only now: what came in the same turn may have recalled them.
 	for _, send := range rt.outbox {
 		send()
@@ -142,10 +156,14 @@ func (rt *runtime) turn() {
 	}
 }
 
+func inOrder(a, b posted) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(protocol.Order(a.event), protocol.Order(b.event)))
+}
+
 // step moves one machine. The time is read here, after the event was taken from
 // the queue: an event may have waited there over a pause of the process.
 func (rt *runtime) step(l *Lease, ev protocol.Event) {
-	if _, alive := rt.live[l]; !alive {
+	if !l.running {
 		if (ev != protocol.Start{}) {
 			return
 		}
@@ -154,27 +172,42 @@ func (rt *runtime) step(l *Lease, ev protocol.Event) {
 			return
 		}
 		rt.live[l] = struct{}{}
+		l.running = true
 	}
 	switch ev := ev.(type) {
 	case protocol.Answer:
 		l.dropCall(ev.Op, ev.Try)
 	case protocol.Tick:
-		if at := authority.Instant(l.beat.Load()); at != 0 {
-			rt.stepAt(l, protocol.Beat{At: at})
-		}
+		rt.beat(l)
+		rt.stepAt(l, rt.now(), ev)
+		return
 	}
-	rt.stepAt(l, ev)
+	rt.stepAt(l, rt.clock.Now(), ev)
 }
 
-func (rt *runtime) stepAt(l *Lease, ev protocol.Event) {
-	now := rt.clock.Now()
-	effects := l.machine.Step(now, ev)
+// beat tells a machine of the work's last sign of life, before its time is
+// judged.
+func (rt *runtime) beat(l *Lease) {
+	if at := authority.Instant(l.beat.Load()); at != 0 {
+		rt.stepAt(l, rt.now(), protocol.Beat{At: at})
+	}
+}
+
+func (rt *runtime) stepAt(l *Lease, now authority.Instant, ev protocol.Event) {
+	effects := l.machine.StepInto(rt.effects[:0], now, ev)
 	if rt.trace != nil {
 		rt.trace(l, now, ev, effects)
 	}
+	rt.performAll(l, effects)
+}
+
+func (rt *runtime) performAll(l *Lease, effects []protocol.Effect) {
+	rt.effects = nil // performing them may step a machine again
 	for _, e := range effects {
 		rt.perform(l, e)
 	}
+	clear(effects)
+	rt.effects = effects
 }
 
 func (rt *runtime) perform(l *Lease, e protocol.Effect) {
@@ -188,6 +221,7 @@ func (rt *runtime) perform(l *Lease, e protocol.Effect) {
 	case protocol.Quit:
 		rt.arm(l, 0)
 		delete(rt.live, l)
+		l.running = false
 		l.quit()
 	case protocol.Kept:
 		if !l.kept(e.Stop) {
@@ -198,35 +232,19 @@ func (rt *runtime) perform(l *Lease, e protocol.Effect) {
 	}
 }
 
-// arm puts a lease's timer at a time, or takes it out of the heap.
-func (rt *runtime) arm(l *Lease, at authority.Instant) {
-	switch {
-	case at == 0 && l.at != 0:
-		heap.Remove(&rt.timers, l.place)
-		l.at = 0
-	case at == 0:
-	case l.at == 0:
-		l.at = at
-		heap.Push(&rt.timers, l)
-	default:
-		l.at = at
-		heap.Fix(&rt.timers, l.place)
-	}
-}
-
 // send begins a request. Its answer comes back through post.
 func (rt *runtime) send(l *Lease, s protocol.Send) {
+	if s.Op == protocol.OpRenew && rt.bulk != nil {
+		l.addCall(call{op: s.Op, try: s.Try})
+		rt.renewals = append(rt.renewals, renewal{l, s.Try, s.Grant, s.Deadline})
+		return
+	}
 	ctx, cancel := rt.callContext(s.Deadline)
-	l.addCall(s.Op, s.Try, cancel)
+	l.addCall(call{op: s.Op, try: s.Try, cancel: cancel})
 	job := func() {
 		a := protocol.Answer{Op: s.Op, Try: s.Try}
-		switch ctx.Err() {
-		case nil:
+		if a.Err = notSent(ctx); a.Err == nil {
 			rt.call(ctx, l, s, &a)
-		case context.DeadlineExceeded: // too many were under way
-			a.Err = fmt.Errorf("%w: %d others were under way until its time was over", protocol.ErrNotSent, maxCalls)
-		default: // a recalled request is never sent
-			a.Err = ctx.Err()
 		}
 		cancel()
 		rt.post(posted{lease: l, event: a})
@@ -236,6 +254,18 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 		return
 	}
 	rt.outbox = append(rt.outbox, func() { rt.calls.queue(job, s.Op != protocol.OpAcquire && s.Op != protocol.OpInspect) })
+}
+
+// notSent says why a request does not leave any more, if so.
+func notSent(ctx context.Context) error {
+	switch ctx.Err() {
+	case nil:
+		return nil
+	case context.DeadlineExceeded: // too many were under way
+		return fmt.Errorf("%w: %d others were under way until its time was over", protocol.ErrNotSent, maxCalls)
+	default: // a recalled request is never sent
+		return ctx.Err()
+	}
 }
 
 func (rt *runtime) callContext(deadline authority.Instant) (context.Context, context.CancelFunc) {
@@ -307,30 +337,4 @@ func (rt *runtime) close(within time.Duration) ([]*Lease, error) {
 		return all, errors.New("stint: a request is still under way: the authority does not listen to its context")
 	}
 	return all, nil
-}
-
-// timers is a heap of the leases that wait for a time.
-type timers []*Lease
-
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].at < t[j].at }
-func (t timers) Swap(i, j int) {
-	t[i], t[j] = t[j], t[i]
-	t[i].place, t[j].place = i, j
-}
-
-// Push is heap.Interface's.
-func (t *timers) Push(x any) {
-	l := x.(*Lease)
-	l.place = len(*t)
-	*t = append(*t, l)
-}
-
-// Pop is heap.Interface's.
-func (t *timers) Pop() any {
-	last := len(*t) - 1
-	l := (*t)[last]
-	(*t)[last] = nil
-	*t = (*t)[:last]
-	return l
 }

@@ -26,6 +26,7 @@ func (b *bench) run() error {
 		{"two processes write to one SQLite file (why the driver is ncruces/go-sqlite3)", b.writers},
 		{"the check before every action", b.leaseErr},
 		{"many leases in one client", b.manyLeases},
+		{"what the client spends on renewals, where the authority takes many at once", b.renewals},
 		{"the price of the fence, on SQLite", b.fenced},
 		{"acquire and release on SQLite", b.cycles},
 	} {

@@ -120,12 +120,7 @@ func (h *Holder) Step(now Instant, ev Event) []Effect { return h.StepInto(nil, n
 
 // StepInto is Step for a driver of many machines: it appends to out.
 func (h *Holder) StepInto(out []Effect, now Instant, ev Event) []Effect {
-	h.now, h.out = now, append(out, h.out...)
-	// Before anything else: an answer that was taken from the queue after the
-	// stop time does not keep the lease, whenever it arrived.
-	if h.phase == holding && now >= h.stop {
-		h.expire()
-	}
+	h.begin(out, now)
 	switch ev := ev.(type) {
 	case Start:
 		h.ask()
@@ -148,9 +143,29 @@ func (h *Holder) StepInto(out []Effect, now Instant, ev Event) []Effect {
 	default:
 		panic("protocol: an event that is no holder's")
 	}
+	return h.finish()
+}
+
+// AnswerInto is StepInto for an Answer, which then need not become an Event.
+func (h *Holder) AnswerInto(out []Effect, now Instant, a Answer) []Effect {
+	h.begin(out, now)
+	h.answer(a)
+	return h.finish()
+}
+
+func (h *Holder) begin(out []Effect, now Instant) {
+	h.now, h.out = now, append(out, h.out...)
+	// Before anything else: an answer that was taken from the queue after the
+	// stop time does not keep the lease, whenever it arrived.
+	if h.phase == holding && now >= h.stop {
+		h.expire()
+	}
+}
+
+func (h *Holder) finish() []Effect {
 	h.due()
 	h.arm()
-	out = h.out
+	out := h.out
 	h.out = nil // not kept until the next event
 	return out
 }
