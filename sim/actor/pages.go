@@ -27,6 +27,7 @@ func NewShelf(s *Stage, m *world.Machine, name string, p *store.Pages) *Shelf {
 
 // do carries out one request, and logs what came of it.
 func (s *Shelf) do(from *world.Machine, what string, t fence.Token, f func() (int, error), reply func(version int, err error)) {
+	heard := false
 	s.stage.World.Net.Call(from, s.m, func(answer func(func())) {
 		version, err := f()
 		writers, readers := s.Marks()
@@ -36,7 +37,12 @@ func (s *Shelf) do(from *world.Machine, what string, t fence.Token, f func() (in
 			e.Why = fmt.Sprintf("the marks are %d for writers, %d for readers", writers, readers)
 		}
 		s.stage.log(from, e)
-		answer(func() { reply(version, err) })
+		answer(func() {
+			if !heard {
+				heard = true
+				reply(version, err)
+			}
+		})
 	})
 }
 

@@ -52,6 +52,7 @@ func (p *Payer) Start() {
 
 // ask does one thing where the records lie; ok is not called when it is refused.
 func (p *Payer) ask(f func() error, ok func()) {
+	ok = once(ok)
 	p.stage.World.Net.Call(p.m, p.at, func(answer func(func())) {
 		err := f()
 		if err != nil {
@@ -121,6 +122,7 @@ func (p *Payer) set(n int, s store.RecordState, ok func()) {
 
 // call asks the bank. The key is the payment's own, the same for every holder.
 func (p *Payer) call(n int, next func()) {
+	paid := once(func() { p.m.Mono.After(p.cfg.Call, func() { p.set(n, store.Paid, next) }) })
 	p.stage.World.Net.Call(p.m, p.at, func(answer func(func())) {
 		what, e := "paid", world.Event{Rows: 1, Peer: "bank"}
 		times, now := p.bank.Pay(n, fmt.Sprintf("%s/%d", p.cfg.Job, n))
@@ -131,7 +133,7 @@ func (p *Payer) call(n int, next func()) {
 			e.Count, e.Mark, e.Why = times, "twice", "it has made it before"
 		}
 		p.log(what, n, e)
-		answer(func() { p.m.Mono.After(p.cfg.Call, func() { p.set(n, store.Paid, next) }) })
+		answer(paid)
 	})
 }
 

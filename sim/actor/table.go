@@ -17,6 +17,9 @@ type Table struct {
 	*store.Table
 	rows int // of a chunk
 	open map[string]*tx
+	// ended are the marks of transactions that were open, with whether they were
+	// committed; looked up only.
+	ended map[string]bool
 
 	// Locking is set before the run.
 	Locking Locking
@@ -26,7 +29,7 @@ type Table struct {
 
 // NewTable puts a table on a machine.
 func NewTable(s *Stage, m *world.Machine, t *store.Table, rows int) *Table {
-	return &Table{stage: s, m: m, Table: t, rows: rows, open: map[string]*tx{}}
+	return &Table{stage: s, m: m, Table: t, rows: rows, open: map[string]*tx{}, ended: map[string]bool{}}
 }
 
 // Machine is where the table lies.

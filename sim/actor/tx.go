@@ -47,12 +47,13 @@ func (t *Table) unlocked(name string, f func()) {
 }
 
 // end ends a transaction: who waits is let in, one after the other.
-func (t *Table) end(name string, open *tx) {
+func (t *Table) end(name string, open *tx, committed bool) {
 	if t.open[name] != open {
 		return
 	}
 	open.limit.Stop()
 	delete(t.open, name)
+	t.ended[open.mark] = committed
 	for _, f := range open.waiting {
 		t.unlocked(name, f)
 	}
@@ -61,6 +62,10 @@ func (t *Table) end(name string, open *tx) {
 // Begin is Transactor's.
 func (t *Table) Begin(from *world.Machine, w Write, idle time.Duration, reply func(error)) {
 	t.stage.World.Net.Call(from, t.m, func(answer func(func())) {
+		open := t.open[w.Name]
+		if _, over := t.ended[w.Mark]; over || open != nil && open.mark == w.Mark {
+			return // a copy of the request: its connection has a transaction already
+		}
 		t.unlocked(w.Name, func() {
 			err := t.Table.Check(w.Name, w.Grant)
 			what := "tx-begins"
@@ -72,7 +77,7 @@ func (t *Table) Begin(from *world.Machine, w Write, idle time.Duration, reply fu
 				open := &tx{mark: w.Mark, who: from, raises: map[fence.Grant]bool{}}
 				t.open[w.Name] = open
 				t.limit(w, open, idle)
-				from.OnCrash(func() { t.end(w.Name, open) }) // its connection breaks
+				from.OnCrash(func() { t.end(w.Name, open, false) }) // its connection breaks
 			}
 			answer(func() { reply(err) })
 		})
@@ -85,13 +90,16 @@ func (t *Table) limit(w Write, open *tx, idle time.Duration) {
 	}
 	open.limit = t.m.Mono.After(idle, func() {
 		t.stage.log(t.m, world.Event{What: "tx-ended", Name: w.Name, Token: uint64(w.Grant.Token), Chunk: w.Chunk, Peer: open.who.Name, Why: "it stood still up to its holder's stop time"})
-		t.end(w.Name, open)
+		t.end(w.Name, open, false)
 	})
 }
 
 // Commit is Transactor's.
 func (t *Table) Commit(from *world.Machine, w Write, reply func(Progress, error)) {
 	t.stage.World.Net.Call(from, t.m, func(answer func(func())) {
+		if t.ended[w.Mark] {
+			return // a copy of the request
+		}
 		open := t.open[w.Name]
 		if t.Locking.Loose {
 			p := t.land(from, w)
@@ -108,7 +116,7 @@ func (t *Table) Commit(from *world.Machine, w Write, reply func(Progress, error)
 			return
 		}
 		p, err := t.write(from, w)
-		t.end(w.Name, open)
+		t.end(w.Name, open, err == nil)
 		answer(func() { reply(p, err) })
 	})
 }

@@ -194,8 +194,8 @@ func (c *Session) created(f *flight, results []created) {
 	for i, w := range f.batch {
 		r := results[i]
 		switch {
-		case r.ok:
-			c.hold(w, r.rev, f.sent)
+		case r.ok, r.held != nil && r.held.nonce == w.nonce: // the second, where the network brought two
+			c.hold(w, max(r.rev, r.place()), f.sent)
 		case r.held != nil:
 			w.answer(protocol.Answer{Err: &authority.HeldError{State: c.stateOf(r.held)}})
 		default:
@@ -249,6 +249,14 @@ func (c *Session) settle(f *flight) {
 		c.s.log(world.Event{What: "settled-create", Name: f.batch[0].name, Peer: c.cfg.Client, State: state(found[0]), Count: guard})
 		reply(func() { c.created(f, found) })
 	})
+}
+
+// place is the revision of the key that was there.
+func (r created) place() int64 {
+	if r.held == nil {
+		return 0
+	}
+	return r.held.rev
 }
 
 func state(r created) string {
