@@ -19,7 +19,7 @@ func TestRenewalsThatFallDueTogetherGoOutInOneRound(t *testing.T) {
 		net := faulty.NewBulk(b.inner, nil)
 		c := b.clientOf(net, Options{})
 		leases := b.acquireMany(c, 10, 15*time.Millisecond)
-		time.Sleep(time.Hour)
+		b.sleepUntil(time.Hour)
 		for _, l := range leases {
 			wantHeld(t, l)
 			if s := l.Status(); s.Renewals < 1199 || s.Retries != 0 {
@@ -59,7 +59,7 @@ func TestARoundWithoutAnAnswerIsUnknownForEachOfItsLeases(t *testing.T) {
 					t.Fatalf("%+v: after one lost round: %+v", f, s)
 				}
 			}
-			time.Sleep(time.Minute)
+			b.sleepUntil(time.Minute)
 			for _, l := range leases {
 				wantHeld(t, l)
 			}

@@ -81,13 +81,13 @@ func Run(t *testing.T, s Subject) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			h := s.Open(t)
-			e := newEnv(t, h)
+			if h.Advance == nil {
+				t.Parallel()
+			}
+			e := newEnv(t, h) // its time begins when the case does
 			e.forgets, e.late = s.Forgets, s.Late
 			if h.Advance == nil && s.Length != 0 {
 				e.length = s.Length
-			}
-			if h.Advance == nil {
-				t.Parallel()
 			}
 			t.Cleanup(func() {
 				if t.Failed() {
@@ -187,13 +187,13 @@ func (e *env) answers(r authority.Request, g authority.Grant) error {
 	defer e.mu.Unlock()
 	switch {
 	case g.Name != r.Name || g.Length != r.Length || !g.Token.Valid():
-		return fmt.Errorf("Acquire %+v granted %+v", r, g)
+		return fmt.Errorf("the request %+v was granted %+v", r, g)
 	case g.Nonce == r.Nonce:
 		return nil
 	case r.Waiter == "" || !slices.Contains(e.tries[r.Waiter], g.Nonce):
-		return fmt.Errorf("Acquire %+v granted %+v: the nonce is of no try of this waiter", r, g)
+		return fmt.Errorf("the request %+v was granted %+v: the nonce is of no try of this waiter", r, g)
 	case g.From == 0:
-		return fmt.Errorf("Acquire %+v granted %+v: it may be older than this try, and does not say from when it counts", r, g)
+		return fmt.Errorf("the request %+v was granted %+v: it may be older than this try, and does not say from when it counts", r, g)
 	}
 	return nil
 }
