@@ -65,11 +65,14 @@ func TestSessions(t *testing.T) {
 			e.Setenv("XDG_STATE_HOME", filepath.Join(e.WorkDir, "state"))
 			e.Setenv("STATE_DIRECTORY", filepath.Join(e.WorkDir, "service"))
 			e.Setenv("DB", "sqlite://"+filepath.Join(e.WorkDir, "l.db"))
+			e.Setenv("NODE", freeAddress(t))
+			e.Setenv("NODE2", freeAddress(t))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":     code,
 			"waitfile": waitFile,
+			"served":   served,
 			"store":    store,
 			"row":      row,
 		},
@@ -106,6 +109,15 @@ func waitFile(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		if time.Now().After(end) {
 			ts.Fatalf("%s was not made within %v", file, limit)
+		}
+	}
+}
+
+// served ADDRESS waits until a node in the background serves there.
+func served(ts *testscript.TestScript, _ bool, args []string) {
+	for end := time.Now().Add(limit); ts.Exec("stint", "serve", "status", "--authority", "etcd://"+args[0]) != nil; {
+		if time.Now().After(end) {
+			ts.Fatalf("nobody serves on %s within %v", args[0], limit)
 		}
 	}
 }

@@ -257,6 +257,11 @@ func (n *Node) abandon() {
 	switch {
 	case n.gaveUp.Load(): // and the folder stays taken as long as this process
 	case n.etcd != nil:
+		select {
+		case <-n.server().ReadyNotify():
+		default: // etcd's own end waits for those who wait until it is ready
+			n.server().HardStop()
+		}
 		n.close()
 		n.giveBack()
 	default:

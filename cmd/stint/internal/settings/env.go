@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// notFromEnv are flags without a variable. STINT_TOKEN is what run tells its
-// command: the token of the command's own lease must not become the one that
-// release ends.
-var notFromEnv = map[string]bool{"help": true, "version": true, "token": true}
+// notFromEnv are flags without a variable. STINT_TOKEN and STINT_NAME are what
+// run tells its command: the token of the command's own lease must not become
+// the one that release ends, nor the lease's name a node's.
+var notFromEnv = map[string]bool{"help": true, "version": true, "token": true, "name": true}
 
 // EnvName is the variable of a flag, or "" where there is none.
 func EnvName(flag string) string {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/stint-dev/stint/backends/etcdlease" // etcd:// and etcds:// URLs
+	"github.com/stint-dev/stint/cmd/stint/internal/etcdnode"
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+)
+
+// etcdFlags say which etcd a command looks after.
+type etcdFlags struct{ url string }
+
+func (e *etcdFlags) flags(f *pflag.FlagSet) {
+	f.StringVar(&e.url, "authority", "etcd://"+etcdnode.DefaultListen,
+		"URL of the nodes, with the user root where users are set up, as in etcds://root@HOST:2379?ca=ca.pem&password-file=root.pw")
+}
+
+// dial prepares the connection.
+func (e *etcdFlags) dial() (*etcdlease.Servers, error) {
+	s, err := etcdlease.Dial(e.url)
+	if err != nil {
+		return nil, &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "check --authority and STINT_AUTHORITY"}
+	}
+	return s, nil
+}
+
+// refused is what the nodes did not do.
+func (e *etcdFlags) refused(s *etcdlease.Servers, what string, err error) error {
+	plain := s.Explain(err)
+	p := &report.Problem{Code: report.ExitService, What: what, Err: plain, Data: "nothing was changed"}
+	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
+		p.Code, p.Err = report.ExitConfig, errors.New("that is for the user root only, where users are set up")
+		p.Do = "write --authority 'etcd://root@HOST:2379?password-file=FILE' (etcds:// with TLS)"
+	}
+	return p
+}

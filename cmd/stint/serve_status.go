@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/backends/etcdlease"
+	"github.com/stint-dev/stint/cmd/stint/internal/report"
+)
+
+const serveStatusLong = `Asks the nodes how they do: which there are, which leads, how far the counter of
+tokens is, how many leases of clients there are, and how large the data is. Where
+users are set up it takes the user root to count the leases.
+
+Exit code 0: there is a leader, and no node complains. 69: there is none, or
+nobody answers, or a node complains.`
+
+// nodeStatus is one node of the JSON of stint serve status. Its fields are
+// stable: fields are added, not renamed.
+type nodeStatus struct {
+	Name     string   `json:"name"`
+	ID       string   `json:"id"`
+	Address  string   `json:"address"` // for clients
+	Answers  bool     `json:"answers"`
+	Leader   bool     `json:"leader"`
+	Revision int64    `json:"revision"` // how far this node knows the counter of tokens
+	Disk     int64    `json:"disk_bytes"`
+	Used     int64    `json:"used_bytes"` // of those
+	Quota    int64    `json:"quota_bytes"`
+	Etcd     string   `json:"etcd,omitempty"` // its version
+	Problems []string `json:"problems,omitempty"`
+}
+
+// clusterStatus is the JSON of stint serve status.
+type clusterStatus struct {
+	Leader   string       `json:"leader"` // name; empty: none
+	Revision int64        `json:"revision"`
+	Leases   *int         `json:"leases"` // of clients, each for all its locks of one length; null: may not be asked
+	Nodes    []nodeStatus `json:"nodes"`
+}
+
+func serveStatusCommand() *cobra.Command {
+	var e etcdFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show nodes, leader, revision, leases and disk",
+		Long:  serveStatusLong,
+		Args:  exactly(),
+		RunE:  func(*cobra.Command, []string) error { return e.status(asJSON) },
+	}
+	e.flags(c.Flags())
+	c.Flags().BoolVar(&asJSON, "json", false, "write a JSON object")
+	return c
+}
+
+func (e *etcdFlags) status(asJSON bool) error {
+	s, err := e.dial()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	st, err := askCluster(ctx, s)
+	if err != nil {
+		return e.refused(s, "the nodes cannot be asked", err)
+	}
+	if asJSON {
+		err = report.JSON(os.Stdout, st)
+	} else {
+		err = st.write(os.Stdout)
+	}
+	if err == nil {
+		err = st.trouble()
+	}
+	return err
+}
+
+// askCluster asks who there is, and then each of them. A cluster without a
+// leader answers too.
+func askCluster(ctx context.Context, s *etcdlease.Servers) (clusterStatus, error) {
+	st := clusterStatus{Nodes: []nodeStatus{}}
+	members, err := s.Client.MemberList(ctx, clientv3.WithSerializable())
+	if err != nil {
+		return st, err
+	}
+	var all sync.WaitGroup
+	answers := make([]nodeStatus, len(members.Members))
+	for i, m := range members.Members {
+		n := &answers[i]
+		n.Name, n.ID = m.Name, fmt.Sprintf("%x", m.ID)
+		if len(m.ClientURLs) > 0 {
+			n.Address = hostOf(m.ClientURLs[0])
+			all.Go(func() { n.ask(ctx, s, m.ID) })
+		}
+	}
+	all.Wait()
+	for _, n := range answers {
+		st.Revision = max(st.Revision, n.Revision)
+		if n.Leader {
+			st.Leader = n.Name
+		}
+		st.Nodes = append(st.Nodes, n)
+	}
+	if st.Leader != "" {
+		short, cancel := context.WithTimeout(ctx, nodePatience)
+		defer cancel()
+		if l, err := s.Client.Leases(short); err == nil {
+			n := len(l.Leases)
+			st.Leases = &n
+		}
+	}
+	return st, nil
+}
+
+// nodePatience is how long one node may take.
+const nodePatience = 3 * time.Second
+
+func (n *nodeStatus) ask(ctx context.Context, s *etcdlease.Servers, id uint64) {
+	ctx, cancel := context.WithTimeout(ctx, nodePatience)
+	defer cancel()
+	r, err := s.Client.Status(ctx, n.Address)
+	if err != nil {
+		n.Problems = []string{"no answer"}
+		if ctx.Err() == nil {
+			n.Problems = []string{s.Explain(err).Error()}
+		}
+		return
+	}
+	n.Answers, n.Leader, n.Revision = true, r.Leader == id, r.Header.Revision
+	n.Disk, n.Used, n.Quota, n.Etcd = r.DbSize, r.DbSizeInUse, r.DbSizeQuota, r.Version
+	for _, p := range r.Errors {
+		switch {
+		case strings.Contains(p, "no leader"):
+			p = "it knows no leader"
+		case strings.Contains(p, "NOSPACE"):
+			p = "the quota is used up: no lease is granted"
+		case strings.Contains(p, "CORRUPT"):
+			p = "its data differs from the others'"
+		}
+		n.Problems = append(n.Problems, p)
+	}
+}
+
+func hostOf(raw string) string {
+	_, host, _ := strings.Cut(raw, "://")
+	return host
+}
+
+// write shows the nodes to people.
+func (st clusterStatus) write(w io.Writer) error {
+	leases := "(only root may count them)"
+	if st.Leases != nil {
+		leases = fmt.Sprint(*st.Leases)
+	}
+	leader := st.Leader
+	if leader == "" {
+		leader = "none: nobody is granted anything"
+	}
+	fmt.Fprintf(w, "leader    %s\nrevision  %d\nleases    %s\n\n", report.Clean(leader), st.Revision, leases)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tREVISION\tDISK\tUSED\tQUOTA")
+	for _, n := range st.Nodes {
+		state := "follows"
+		switch {
+		case len(n.Problems) > 0:
+			state = strings.Join(n.Problems, "; ")
+		case n.Leader:
+			state = "leads"
+		}
+		name := n.Name
+		if name == "" {
+			name = n.ID + " (never started)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", report.Clean(name), n.Address, report.Clean(state), n.Revision,
+			mib(n.Disk), mib(n.Used), mib(n.Quota))
+	}
+	return t.Flush()
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+
+// trouble is what the exit code says.
+func (st clusterStatus) trouble() error {
+	if st.Leader == "" {
+		return exitCode(report.ExitService)
+	}
+	for _, n := range st.Nodes {
+		if len(n.Problems) > 0 {
+			return exitCode(report.ExitService)
+		}
+	}
+	return nil
+}
