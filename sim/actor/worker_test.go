@@ -234,3 +234,42 @@ func TestWithoutALockServiceEverybodyIsLetIn(t *testing.T) {
 		t.Errorf("two who are let in at once: %+v", j)
 	}
 }
+
+// TestAMarkerOfItsOwnComesAfterTheRaise, where the rule is left out.
+func TestAMarkerOfItsOwnComesAfterTheRaise(t *testing.T) {
+	r := newRig(t, Locking{})
+	r.s.Without = protocol.RuleMarkerWithRaise
+	r.table = NewTable(r.s, r.w.Machine("loose"), store.NewTable(2, store.Off{Marker: true}), 10)
+	r.s.Store = r.table
+	w, _ := r.worker("A", WorkerConfig{MarkAfter: time.Second})
+	w.Start()
+	r.run(500 * time.Millisecond)
+	if len(r.table.Claims()) != 0 {
+		t.Error("the claim is in the index before its marker")
+	}
+	r.run(1100 * time.Millisecond)
+	if len(r.table.Claims()) != 1 {
+		t.Error("the marker is not in the index")
+	}
+	r.run(20 * time.Second)
+	if j := r.table.Table.Read("job"); j.State != fence.Done || j.Twice() != 0 {
+		t.Errorf("the job is %+v", j)
+	}
+}
+
+// TestALostCommitToTheManifestIsFoundInIt, and the job goes on to its end.
+func TestALostCommitToTheManifestIsFoundInIt(t *testing.T) {
+	r := newRig(t, Locking{})
+	b := NewBucket(r.s, r.w.Machine("bucket"), 3, 10)
+	r.s.Store = b
+	w, _ := r.worker("A", WorkerConfig{Retry: 300 * time.Millisecond})
+	r.at(800*time.Millisecond, func() { w.LoseAnswer("write") })
+	w.Start()
+	r.run(20 * time.Second)
+	if j := b.Job("job"); j.Charged() != 3 || !w.Done() {
+		t.Errorf("the manifest says %+v; done %v", j, w.Done())
+	}
+	r.expect("A", "answer-lost", 1)
+	r.expect("A", "settled", 1)
+	r.expect("A", "done", 1)
+}

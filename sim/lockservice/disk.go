@@ -42,6 +42,16 @@ func (d *disk) save(rd raft.Ready) {
 	}
 }
 
+// replaced counts the entries of the log that new ones take the place of. None of
+// them was committed.
+func (d *disk) replaced(entries []*pb.Entry) int {
+	last, err := d.LastIndex()
+	if err != nil || len(entries) == 0 || entries[0].GetIndex() > last {
+		return 0
+	}
+	return int(last - entries[0].GetIndex() + 1)
+}
+
 // keep is how many entries stay behind a snapshot, for nodes that are a little
 // behind.
 const keep = 8

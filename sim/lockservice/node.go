@@ -77,6 +77,9 @@ func (n *Node) pump() {
 func (n *Node) ready(rd raft.Ready) {
 	n.look()
 	if len(rd.Entries) > 0 || !raft.IsEmptySnap(rd.Snapshot) || !raft.IsEmptyHardState(rd.HardState) {
+		if dropped := n.disk.replaced(rd.Entries); dropped > 0 {
+			n.log(world.Event{What: "entries-dropped", Count: dropped, Term: n.state.term, Why: "a leader of a later term has others in their place"})
+		}
 		n.Machine.Disk.Write(func() { n.disk.save(rd) })
 	}
 	if !rd.MustSync && raft.IsEmptySnap(rd.Snapshot) {
