@@ -129,3 +129,9 @@ func (c *Cluster) enableUsers(ctx context.Context) error {
 	}
 	return err
 }
+
+// Name is what the cluster calls member i.
+func (c *Cluster) Name(i int) string { return c.members[i].name }
+
+// PeerURL is the address that member i advertises to its peers.
+func (c *Cluster) PeerURL(i int) string { return c.settings(i).PeerURL }

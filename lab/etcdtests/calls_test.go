@@ -1,0 +1,211 @@
+package etcdtests
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
+)
+
+// TestAnotherHolderInItsPlaceEndsALeaseOnce: somebody writes another holder into
+// etcd behind the client's back.
+func TestAnotherHolderInItsPlaceEndsALeaseOnce(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	a, b := w.party(), w.party()
+	c := a.stint(stint.Options{TTL: 5 * time.Second})
+	l, err := c.TryAcquire(w.long(), "job")
+	w.must(err)
+	w.breakGlass("job")
+	g := b.acquire(ask("job", 5*time.Second))
+	select {
+	case <-l.Context().Done():
+	case <-w.long().Done():
+		t.Fatal("the lease goes on beside another holder")
+	}
+	var lost *stint.LostError
+	if !errors.As(l.Err(), &lost) || lost.Reason != stint.ErrTakenOver {
+		t.Errorf("got %v", l.Err())
+	}
+	if lost != nil && lost.By != 0 && lost.By != g.Token {
+		t.Errorf("it says that %d took over, not %d", lost.By, g.Token)
+	}
+	if err := l.Release(w.long()); err != nil && !errors.Is(err, authority.ErrNotHeld) {
+		t.Errorf("releasing what is over: %v", err)
+	}
+	if _, err := b.auth.Renew(w.long(), g); err != nil {
+		t.Errorf("the new holder was disturbed: %v", err)
+	}
+}
+
+// TestNothingIsRenewedOnAClosedClient: whoever asks learns it at once.
+func TestNothingIsRenewedOnAClosedClient(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p, other := w.party(), w.party()
+	g := p.acquire(ask("job", 2*time.Second))
+	w.must(p.auth.Close())
+	if _, err := p.auth.Renew(w.within(time.Second), g); !errors.Is(err, authority.ErrClosed) {
+		t.Errorf("Renew after Close: %v", err)
+	}
+	if _, err := p.auth.Acquire(w.within(time.Second), ask("other", 2*time.Second)); !errors.Is(err, authority.ErrClosed) {
+		t.Errorf("Acquire after Close: %v", err)
+	}
+
+	// Its user closes etcd's client under a lease.
+	c := other.stint(stint.Options{TTL: 2 * time.Second})
+	l, err := c.TryAcquire(w.long(), "job2")
+	w.must(err)
+	stop := l.Status().Stop.Add(2 * time.Second)
+	other.etcd.Close()
+	other.cut() // the authority's own connections, too
+	<-l.Context().Done()
+	if at := now(); at > stop.Add(time.Second) || l.Err() == nil {
+		t.Errorf("the lease went on until %v: %v", at, l.Err())
+	}
+}
+
+// TestRenewingForEverGrowsNothing: neither goroutines nor memory.
+func TestRenewingForEverGrowsNothing(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	g := p.acquire(ask("job", 5*time.Second))
+	ctx := w.within(time.Minute)
+	renew := func(n int) {
+		for range n {
+			var err error
+			if g, err = p.auth.Renew(ctx, g); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	measure := func() (int, uint64) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc
+	}
+	renew(1000)
+	goroutines, heap := measure()
+	renew(5000)
+	after, heapAfter := measure()
+	if after > goroutines+5 {
+		t.Errorf("%d goroutines before 5,000 renewals, %d after", goroutines, after)
+	}
+	if heapAfter > heap+1<<20 {
+		t.Errorf("the heap grew from %d to %d bytes over 5,000 renewals", heap, heapAfter)
+	}
+}
+
+// TestARepeatedReleaseSparesWhatTheSameClientTookSince: the first was carried
+// out, its answer was lost, the name was taken again by the same session.
+func TestARepeatedReleaseSparesWhatTheSameClientTookSince(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	first := p.acquire(ask("job", 5*time.Second))
+	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer, Broken: true})
+	_ = p.auth.Release(w.long(), first) // whatever it was told
+	if p.layer.Struck() != 1 {
+		t.Fatal("no answer was lost")
+	}
+	second := p.acquire(ask("job", 5*time.Second))
+	if second.Token <= first.Token {
+		t.Errorf("token %d after %d", second.Token, first.Token)
+	}
+	if err := p.auth.Release(w.long(), first); err != nil && !errors.Is(err, authority.ErrNotHeld) {
+		t.Errorf("the release repeated: %v", err)
+	}
+	if s, err := p.auth.Inspect(w.long(), "job"); err != nil || s.Grant != second.Grant {
+		t.Errorf("after it: %+v, %v; want %v held", s, err, second.Grant)
+	}
+	if _, err := p.auth.Renew(w.long(), second); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut: neither requests nor
+// answers get through for a while.
+func TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	const length = 3 * time.Second
+	c := p.stint(stint.Options{TTL: length})
+	first, err := c.Acquire(w.long(), "job")
+	w.must(err)
+	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer}, grpcfault.Fault{Method: txn, N: 2, Kind: grpcfault.LoseRequest})
+	_ = first.Release(w.within(300 * time.Millisecond)) // it goes on in the background
+	begin := now()
+	again, err := c.Acquire(w.long(), "job")
+	w.must(err)
+	if took := now().Sub(begin); took > length+2*time.Second {
+		t.Errorf("the client waited %v for itself, with leases of %v", took, length)
+	}
+	if again.Token() <= first.Token() {
+		t.Errorf("token %d after %d", again.Token(), first.Token())
+	}
+	w.must(again.Release(w.long()))
+	w.noKeys("job")
+}
+
+// TestAcquireReturnsInTimeWhenNoServerAnswers: the servers are frozen, so
+// connections stay open and nothing comes.
+func TestAcquireReturnsInTimeWhenNoServerAnswers(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	c := p.stint(stint.Options{TTL: 2 * time.Second})
+	warm, err := c.TryAcquire(w.long(), "warm")
+	w.must(err)
+	w.must(warm.Release(w.long()))
+	w.must(w.cluster.Stop(0))
+	for what, acquire := range map[string]func() error{
+		"authority": func() error { _, err := p.auth.Acquire(w.within(time.Second), line("job", 2*time.Second)); return err },
+		"client":    func() error { _, err := c.Acquire(w.within(time.Second), "job"); return err },
+	} {
+		begin := now()
+		if err := acquire(); err == nil || errors.Is(err, authority.ErrHeld) {
+			t.Errorf("%s: got %v", what, err)
+		}
+		if took := now().Sub(begin); took > 3*time.Second {
+			t.Errorf("%s: a context of one second ended it after %v", what, took)
+		}
+	}
+	w.must(w.cluster.Cont(0))
+	w.noKeys("job")
+}
+
+// TestLengthsThatEtcdCannotKeepAreRefused: it would take nanoseconds for seconds,
+// negative lengths, and more than it can count.
+func TestLengthsThatEtcdCannotKeepAreRefused(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	for _, length := range []time.Duration{
+		-1, 0, 1, time.Millisecond, 1500 * time.Millisecond, 100 * 366 * 24 * time.Hour, math.MaxInt64, math.MinInt64,
+	} {
+		_, err := p.auth.Acquire(w.long(), ask("job", length))
+		var l *authority.LengthError
+		if !errors.As(err, &l) || !errors.Is(err, authority.ErrInvalid) {
+			t.Errorf("%v: got %v", length, err)
+			continue
+		}
+	}
+	if g := p.acquire(ask("day", 24*time.Hour)); g.Length != 24*time.Hour {
+		t.Errorf("asked for a day, got %v", g.Length)
+	}
+}
+
+// TestALengthBelowTheServersMinimumIsRefused with the nearest that it keeps: it
+// would grant a longer lease without a word, and a crash would hold it longer.
+func TestALengthBelowTheServersMinimumIsRefused(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{Heartbeat: 200 * time.Millisecond, Election: 2 * time.Second})
+	p := w.party()
+	_, err := p.auth.Acquire(w.long(), ask("job", time.Second))
+	var l *authority.LengthError
+	if !errors.As(err, &l) || l.Nearest != 3*time.Second {
+		t.Errorf("got %v", err)
+	}
+	p.acquire(ask("job", 3*time.Second))
+}

@@ -1,0 +1,117 @@
+package etcdtests
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+)
+
+const (
+	crashTrials  = 100
+	crashHolders = 10 // processes, each with as many sessions as make the trials
+	crashLength  = 3 * time.Second
+)
+
+// crashed is one name of a holder's process.
+type crashed struct {
+	name     string
+	answered authority.Instant // when the last that was answered was sent
+	sent     authority.Instant // when one was sent whose fate is not known; or zero
+	freed    granted
+}
+
+// TestACrashedHoldersNameIsFreeSoonAndNeverEarly kills processes with kill -9 in
+// the middle of everything. The earliest safe moment is one length after the last
+// renewal that the server can have seen was sent.
+func TestACrashedHoldersNameIsFreeSoonAndNeverEarly(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	rival := w.party()
+	trials := make([]*crashed, crashTrials)
+	for i := range trials {
+		trials[i] = &crashed{name: fmt.Sprintf("job%d", i)}
+	}
+	var wg sync.WaitGroup
+	for i := range crashHolders {
+		per := crashTrials / crashHolders
+		wg.Go(func() { w.crash(trials[i*per:(i+1)*per], time.Duration(i)*137*time.Millisecond, rival) })
+	}
+	wg.Wait()
+	var late []time.Duration
+	for _, c := range trials {
+		if c.freed.err != nil {
+			t.Fatalf("%s: the rival was not granted: %v", c.name, c.freed.err)
+		}
+		if early := c.answered.Add(crashLength).Sub(c.freed.at); early > 0 {
+			t.Errorf("%s was granted %v before its crashed holder's lease was over", c.name, early)
+		}
+		late = append(late, c.freed.at.Sub(max(c.answered, c.sent).Add(crashLength)))
+	}
+	slices.Sort(late)
+	at := func(share float64) time.Duration {
+		return late[int(share*float64(len(late)-1))].Round(time.Millisecond)
+	}
+	t.Logf("%d names of crashed holders were free after the earliest safe moment by: least %v, p10 %v, p50 %v, p90 %v, p99 %v, most %v",
+		len(late), at(0), at(.1), at(.5), at(.9), at(.99), at(1))
+	if at(.9) > time.Second {
+		t.Errorf("nine of ten names were free within %v, not one second, after the earliest safe moment", at(.9))
+	}
+}
+
+// crash runs one holder's process, kills it after a while, and waits for its
+// names.
+func (w *world) crash(trials []*crashed, after time.Duration, rival *party) {
+	by := map[string]*crashed{}
+	var names []string
+	for _, c := range trials {
+		names = append(names, c.name)
+		by[c.name] = c
+	}
+	var complaint strings.Builder
+	cmd, said, err := w.holder(names, &complaint)
+	if err != nil {
+		w.Error(err)
+		return
+	}
+	var kill <-chan time.Time
+	freed := map[string]<-chan granted{}
+	for said != nil {
+		select {
+		case b, ok := <-said:
+			switch c := by[b.Name]; {
+			case !ok:
+				said = nil
+			case b.Sent:
+				c.sent = b.At
+			case b.Held:
+				freed[b.Name] = rival.background(line(b.Name, crashLength))
+				if len(freed) == len(trials) {
+					kill = time.After(after + 2*time.Second)
+				}
+			default:
+				c.answered, c.sent = b.At, 0
+			}
+		case <-kill:
+			cmd.Process.Kill()
+		}
+	}
+	cmd.Wait()
+	if len(freed) != len(trials) {
+		w.Errorf("a holder's process ended by itself: %s", complaint.String())
+	}
+	for name, out := range freed {
+		g := <-out
+		by[name].freed = g
+		if g.err == nil {
+			g.err = rival.auth.Release(w.Context(), g.Grant)
+		}
+		if g.err != nil {
+			w.Error(g.err)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package etcdtests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
+)
+
+// struckRequests is how many of a life's requests are struck, each by itself.
+const struckRequests = 14
+
+// TestEveryRequestAndAnswerOnceLostLateAndRepeated: a whole life of two leases,
+// with one message lost, late or repeated. Whatever it is: the acquires succeed,
+// tokens grow, nobody holds beside another, and nothing is left.
+func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for _, kind := range []grpcfault.Fault{
+		{Kind: grpcfault.LoseRequest, Broken: true},
+		{Kind: grpcfault.LoseAnswer, Broken: true},
+		{Kind: grpcfault.DelayRequest, Delay: 300 * time.Millisecond},
+		{Kind: grpcfault.DelayRequest, Delay: 1500 * time.Millisecond},
+		{Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond},
+		{Kind: grpcfault.DelayAnswer, Delay: 1500 * time.Millisecond},
+		{Kind: grpcfault.RepeatRequest},
+		{Kind: grpcfault.RetryRequest},
+		{Kind: grpcfault.RepeatAnswer},
+	} {
+		for n := range struckRequests {
+			fault := kind
+			fault.N = n + 1
+			t.Run(fmt.Sprintf("%v %v", fault, fault.Delay), func(t *testing.T) {
+				t.Parallel()
+				w := all.on(t)
+				l := life{world: w, struck: w.party(), free: w.party()}
+				l.struck.layer.Arm(fault)
+				l.run()
+				if l.struck.layer.Struck() != 1 {
+					t.Errorf("a life has only %d requests", len(l.struck.layer.Requests()))
+				}
+			})
+		}
+	}
+}
+
+// life is what a struck and a free client do with one name.
+type life struct {
+	*world
+	struck, free *party
+	last         fence.Token
+}
+
+func (l *life) run() {
+	o := stint.Options{TTL: 5 * time.Second}
+	a, b := l.struck.stint(o), l.free.stint(o)
+
+	first := l.acquire(a)
+	if _, err := b.TryAcquire(l.long(), "job"); !errors.Is(err, stint.ErrHeld) {
+		l.Errorf("beside the first: %v", err)
+	}
+	waiting := l.line(b)
+	l.eventually("the other stands in line", func() bool { return len(l.places("job")) == 2 })
+	n := first.Status().Renewals
+	l.eventually("a renewal", func() bool { return first.Status().Renewals > n || first.Err() != nil })
+	l.must(first.Err())
+	l.release(first)
+	second := l.got(<-waiting)
+
+	waiting = l.line(a) // the struck one waits
+	l.eventually("the struck one stands in line", func() bool { return len(l.places("job")) == 2 })
+	l.release(second)
+	third := l.got(<-waiting)
+
+	giveUp, cancel := context.WithTimeout(l.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := a.Acquire(giveUp, "job"); !errors.Is(err, context.DeadlineExceeded) {
+		l.Errorf("a wait behind its own: %v", err)
+	}
+	l.must(third.Err())
+	l.release(third)
+	l.release(l.acquire(b)) // nothing of the wait stands before it
+	l.noKeys("job")
+}
+
+func (l *life) acquire(c *stint.Client) *stint.Lease {
+	l.Helper()
+	return l.got(<-l.line(c))
+}
+
+type leased struct {
+	lease *stint.Lease
+	err   error
+}
+
+func (l *life) line(c *stint.Client) <-chan leased {
+	out := make(chan leased, 1)
+	ctx := context.WithoutCancel(l.long())
+	go func() {
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		lease, err := c.Acquire(limited, "job")
+		if err != nil {
+			cancel()
+		} else {
+			context.AfterFunc(lease.Context(), cancel)
+		}
+		out <- leased{lease, err}
+	}()
+	return out
+}
+
+func (l *life) got(r leased) *stint.Lease {
+	l.Helper()
+	if r.err != nil {
+		l.Fatalf("not granted: %v", r.err)
+	}
+	if r.lease.Token() <= l.last {
+		l.Errorf("token %d after %d", r.lease.Token(), l.last)
+	}
+	l.last = r.lease.Token()
+	return r.lease
+}
+
+func (l *life) release(lease *stint.Lease) {
+	l.Helper()
+	if err := lease.Release(l.long()); err != nil {
+		l.Errorf("release of %d: %v", lease.Token(), err)
+	}
+}

@@ -1,0 +1,20 @@
+package etcdtests
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	etcdcluster.Main()
+	holdUntilKilled()
+	flag.Parse()
+	// Parallel tests here wait for leases to run out, and not for a processor.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

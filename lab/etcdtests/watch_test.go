@@ -1,0 +1,80 @@
+package etcdtests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
+)
+
+// TestAWaitOutlivesACompaction: the waiter's watch is cut off, meanwhile what it
+// has not seen is compacted away, among it the very release that it waits for.
+func TestAWaitOutlivesACompaction(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	a, b := w.party(), w.party()
+	first := a.acquire(ask("job", 20*time.Second))
+	waiter := b.background(line("job", 20*time.Second))
+	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	b.cut()
+	w.must(a.auth.Release(w.long(), first))
+	put, err := w.raw.Put(w.long(), "elsewhere", "x")
+	w.must(err)
+	_, err = w.raw.Compact(w.long(), put.Header.Revision)
+	w.must(err)
+	b.door.Each((*etcdcluster.Link).Reset)
+	b.open()
+	g := w.next(waiter)
+	w.must(b.auth.Release(w.long(), g))
+	w.noKeys("job")
+}
+
+// TestAWaitOutlivesItsWatch: the stream breaks, or one of its messages is lost,
+// at each of its first messages.
+func TestAWaitOutlivesItsWatch(t *testing.T) {
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for _, fault := range []grpcfault.Fault{
+		{Kind: grpcfault.LoseRequest, Broken: true},
+		{Kind: grpcfault.LoseAnswer, Broken: true},
+		{Kind: grpcfault.LoseAnswer, Broken: true, N: 2},
+		{Kind: grpcfault.LoseAnswer, Broken: true, N: 3},
+		{Kind: grpcfault.DelayAnswer, Delay: time.Second},
+		{Kind: grpcfault.RepeatAnswer, N: 2},
+	} {
+		fault.Method = "Watch/Watch"
+		t.Run(fault.String(), func(t *testing.T) {
+			t.Parallel()
+			w := all.on(t)
+			a, b := w.party(), w.party()
+			b.layer.Arm(fault)
+			for range 3 {
+				first := a.acquire(ask("job", 20*time.Second))
+				waiter := b.background(line("job", 20*time.Second))
+				w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+				w.must(a.auth.Release(w.long(), first))
+				w.must(b.auth.Release(w.long(), w.next(waiter)))
+			}
+			w.noKeys("job")
+		})
+	}
+}
+
+// TestAWaiterWhosePlaceIsTakenAwayIsToldAndStandsInLineAgain: its place is
+// removed by hand in the middle of the line.
+func TestAWaiterWhosePlaceIsTakenAwayIsToldAndStandsInLineAgain(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	a, b := w.party(), w.party()
+	first := a.acquire(ask("job", 20*time.Second))
+	waiter := b.background(line("job", 20*time.Second))
+	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	was := w.places("job")[1]
+	_, err := w.raw.Delete(w.long(), was.key)
+	w.must(err)
+	w.eventually("it stands in line again", func() bool {
+		l := w.places("job")
+		return len(l) == 2 && l[1].created > was.created
+	})
+	w.must(a.auth.Release(w.long(), first))
+	w.must(b.auth.Release(w.long(), w.next(waiter)))
+	w.noKeys("job")
+}

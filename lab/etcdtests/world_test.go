@@ -1,0 +1,247 @@
+package etcdtests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/backends/etcdlease"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// world is a cluster with a prefix of its own on it, and whoever looks at the
+// keys from outside.
+type world struct {
+	*testing.T
+	cluster *etcdcluster.Cluster
+	raw     *clientv3.Client // behind no fault
+	prefix  string
+}
+
+func newWorld(t *testing.T, nodes int, o etcdcluster.Options) *world {
+	t.Helper()
+	c := etcdcluster.Run(t, nodes, o)
+	raw, err := clientv3.New(c.ClientConfig(c.Endpoints()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { raw.Close() })
+	return &world{T: t, cluster: c, raw: raw, prefix: "w"}
+}
+
+var prefixes atomic.Int64
+
+// on is the same cluster with an empty prefix, for another test.
+func (w *world) on(t *testing.T) *world {
+	return &world{T: t, cluster: w.cluster, raw: w.raw, prefix: fmt.Sprintf("w%d", prefixes.Add(1))}
+}
+
+// party is one process's view of the cluster: a way in, a fault layer, an
+// authority. Everything is closed when the test ends.
+type party struct {
+	w     *world
+	door  *etcdcluster.Door
+	layer *grpcfault.Layer
+	etcd  *clientv3.Client
+	auth  *etcdlease.Authority
+}
+
+func (w *world) party() *party {
+	w.Helper()
+	door, err := w.cluster.Door()
+	if err != nil {
+		w.Fatal(err)
+	}
+	p := &party{w: w, door: door, layer: grpcfault.New()}
+	cfg := w.cluster.ClientConfig(door.Endpoints())
+	cfg.DialOptions = append(cfg.DialOptions, p.layer.DialOptions()...)
+	if p.etcd, err = clientv3.New(cfg); err != nil {
+		w.Fatal(err)
+	}
+	if p.auth, err = etcdlease.New(p.etcd, etcdlease.Options{Prefix: w.prefix}); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		p.layer.Disarm()
+		p.open()
+		if err := p.auth.Close(); err != nil && !errors.Is(err, authority.ErrClosed) {
+			w.Errorf("closing the authority: %v", err)
+		}
+		p.etcd.Close()
+		p.layer.Wait()
+	})
+	return p
+}
+
+// stint is a Client on the party's authority, closed when the test ends.
+func (p *party) stint(o stint.Options) *stint.Client {
+	p.w.Helper()
+	c, err := stint.New(p.auth, o)
+	if err != nil {
+		p.w.Fatal(err)
+	}
+	p.w.Cleanup(func() {
+		p.open()
+		c.Close() // its error is about leases that were taken away
+	})
+	return c
+}
+
+// cut cuts the party off from all members; open undoes it.
+func (p *party) cut()  { p.door.Each(func(l *etcdcluster.Link) { l.Cut() }) }
+func (p *party) open() { p.door.Each(func(l *etcdcluster.Link) { l.Open() }) }
+
+func (w *world) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(w.Context(), d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
+// long is for what has to happen, whatever the machine's load.
+func (w *world) long() context.Context { return w.within(30 * time.Second) }
+
+var nonces atomic.Int64
+
+// ask is a request of its own nonce.
+func ask(name string, length time.Duration) authority.Request {
+	n := fmt.Sprintf("n%d", nonces.Add(1))
+	return authority.Request{Name: name, Length: length, Nonce: n, Holder: "holder " + n}
+}
+
+// line is a request that stands in line.
+func line(name string, length time.Duration) authority.Request {
+	r := ask(name, length)
+	r.Waiter = "waits-" + r.Nonce
+	return r
+}
+
+func (p *party) acquire(r authority.Request) authority.Grant {
+	p.w.Helper()
+	g, err := p.auth.Acquire(p.w.long(), r)
+	if err != nil {
+		p.w.Fatalf("Acquire %+v: %v", r, err)
+	}
+	return g
+}
+
+// serve waits in line until r is granted.
+func (p *party) serve(ctx context.Context, r authority.Request) (authority.Grant, error) {
+	for {
+		g, err := p.auth.Acquire(ctx, r)
+		if !errors.Is(err, authority.ErrHeld) {
+			return g, err
+		}
+		if err := p.auth.Wait(ctx, r); err != nil {
+			return g, err
+		}
+		if ctx.Err() != nil {
+			return g, ctx.Err()
+		}
+	}
+}
+
+// granted is what serve in the background came to.
+type granted struct {
+	authority.Grant
+	err error
+	at  authority.Instant
+}
+
+func (p *party) background(r authority.Request) <-chan granted {
+	out := make(chan granted, 1)
+	ctx := p.w.long()
+	go func() {
+		g, err := p.serve(ctx, r)
+		out <- granted{g, err, authority.BootClock{}.Now()}
+	}()
+	return out
+}
+
+func (w *world) next(out <-chan granted) authority.Grant {
+	w.Helper()
+	g := <-out
+	if g.err != nil {
+		w.Fatalf("the waiter was not granted: %v", g.err)
+	}
+	return g.Grant
+}
+
+// place is one key of a name's line, as it lies in etcd.
+type place struct {
+	key            string
+	created, lease int64
+}
+
+// places is the name's line, the oldest first.
+func (w *world) places(name string) []place {
+	w.Helper()
+	got, err := w.raw.Get(w.long(), w.prefix+"/lock/"+name+"/", clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		w.Fatal(err)
+	}
+	var all []place
+	for _, kv := range got.Kvs {
+		all = append(all, place{string(kv.Key), kv.CreateRevision, kv.Lease})
+	}
+	return all
+}
+
+// breakGlass takes the name away from whoever holds it, by hand: the floor is
+// raised and the holder's place removed in one step.
+func (w *world) breakGlass(name string) {
+	w.Helper()
+	line := w.places(name)
+	if len(line) == 0 {
+		w.Fatalf("nobody holds %q", name)
+	}
+	w.must(w.txn(clientv3.OpPut(w.prefix+"/floor/"+name, "broken"), clientv3.OpDelete(line[0].key)))
+}
+
+func (w *world) txn(ops ...clientv3.Op) error {
+	_, err := w.raw.Txn(w.long()).Then(ops...).Commit()
+	return err
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// eventually waits for a condition.
+func (w *world) eventually(what string, f func() bool) {
+	w.Helper()
+	for ctx := w.long(); !f(); time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			w.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// noKeys waits until nothing is left of the name's line.
+func (w *world) noKeys(name string) {
+	w.Helper()
+	w.eventually("nothing is left in line for "+name, func() bool { return len(w.places(name)) == 0 })
+}
+
+func (p *party) requests(method string) int {
+	n := 0
+	for _, m := range p.layer.Requests() {
+		if strings.HasSuffix(m, method) {
+			n++
+		}
+	}
+	return n
+}
+
+func now() authority.Instant { return authority.BootClock{}.Now() }
