@@ -27,7 +27,7 @@ func oddNames() []string {
 func namesDistinct(e *env) {
 	tokens := map[string]authority.Grant{}
 	for _, n := range oddNames() {
-		tokens[n] = e.acquire(e.a, e.ask(n))
+		tokens[n] = e.acquire(e.a, e.long(e.ask(n)))
 	}
 	for n, g := range tokens {
 		if s := e.inspect(e.b, n); !s.Held || s.Grant != g.Grant {

@@ -35,7 +35,8 @@ type Authority struct {
 	lines    map[string]*line      // by name, those with a waiter of ours
 	news     *watch                // nil: nobody waits
 	queue    []*op
-	flying   bool // a Txn is under way
+	flying   bool  // a Txn is under way
+	seen     int64 // the highest revision at which a Txn of ours was answered
 	released memory
 }
 

@@ -161,6 +161,7 @@ func (u outcome) get(i int) *pb.RangeResponse {
 // lost.
 func (a *Authority) send(batch []*op) {
 	m := a.net.current()
+	m.wake()
 	ctx, cancel := context.WithTimeout(a.ctx, a.o.Timeout)
 	defer cancel()
 	a.mu.Lock()
@@ -198,6 +199,7 @@ func answered(err error) bool { return is(err, rpctypes.ErrNoSpace) }
 func (a *Authority) apply(batch []*op, resp *pb.TxnResponse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.seen = max(a.seen, resp.Header.GetRevision())
 	for i, o := range batch {
 		u := outcome{resp.Succeeded, resp.Responses, resp.Header.GetRevision()}
 		if len(batch) > 1 {

@@ -7,6 +7,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 // member is one way to a server: a connection to one endpoint, or the in-process
@@ -18,7 +19,7 @@ type member struct {
 	lease    clientv3.Lease
 	watcher  clientv3.Watcher
 	remote   pb.LeaseClient // nil in process
-	maint    pb.MaintenanceClient
+	status   func(context.Context) (*pb.StatusResponse, error)
 }
 
 func dial(client *clientv3.Client, endpoint string) (*member, error) {
@@ -26,14 +27,35 @@ func dial(client *clientv3.Client, endpoint string) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", endpoint, err)
 	}
-	remote := pb.NewLeaseClient(conn)
+	remote, maintenance := pb.NewLeaseClient(conn), pb.NewMaintenanceClient(conn)
 	return &member{
 		endpoint: endpoint, conn: conn, remote: remote,
 		kv:      clientv3.NewKVFromKVClient(pb.NewKVClient(conn), client),
 		lease:   clientv3.NewLeaseFromLeaseClient(remote, client, 0),
 		watcher: clientv3.NewWatchFromWatchClient(pb.NewWatchClient(conn), client),
-		maint:   pb.NewMaintenanceClient(conn),
+		status: func(ctx context.Context) (*pb.StatusResponse, error) {
+			return maintenance.Status(ctx, &pb.StatusRequest{})
+		},
 	}, nil
+}
+
+// inProcess is the client of a server in this process.
+func inProcess(client *clientv3.Client) *member {
+	return &member{
+		endpoint: "in this process", kv: client.KV, lease: client.Lease, watcher: client.Watcher,
+		status: func(ctx context.Context) (*pb.StatusResponse, error) {
+			st, err := client.Maintenance.Status(ctx, "")
+			return (*pb.StatusResponse)(st), err
+		},
+	}
+}
+
+// wake lets a connection that failed be tried again now, and not when gRPC's
+// pause is over, which grows to minutes.
+func (m *member) wake() {
+	if m.conn != nil && m.conn.GetState() == connectivity.TransientFailure {
+		m.conn.ResetConnectBackoff()
+	}
 }
 
 func (m *member) close() {

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
@@ -22,8 +21,11 @@ type network struct {
 	group   sync.WaitGroup
 
 	mu      sync.Mutex
-	at      int    // the member that is asked
-	term    uint64 // the latest Raft term that an answer showed
+	at      int     // the member that is asked
+	term    uint64  // the latest Raft term that an answer showed
+	leader  *member // who was elected in ledTerm, by its own words; nil: not known
+	led     uint64  // its ID
+	ledTerm uint64
 	hunting bool
 	again   bool // a hunt was asked for while one was under way
 }
@@ -31,7 +33,7 @@ type network struct {
 func newNetwork(ctx context.Context, client *clientv3.Client, timeout time.Duration) (*network, error) {
 	n := &network{ctx: ctx, timeout: timeout}
 	if client.ActiveConnection() == nil { // in process
-		n.members = []*member{{endpoint: "in this process", kv: client.KV, lease: client.Lease, watcher: client.Watcher}}
+		n.members = []*member{inProcess(client)}
 		return n, nil
 	}
 	seen := map[string]bool{}
@@ -89,7 +91,7 @@ func (n *network) note(term uint64) {
 func (n *network) hunt() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if len(n.members) < 2 || n.ctx.Err() != nil {
+	if n.ctx.Err() != nil {
 		return
 	}
 	if n.hunting {
@@ -98,10 +100,12 @@ func (n *network) hunt() {
 	}
 	n.hunting = true
 	n.group.Go(func() {
-		for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
+		// It may be none of the members that we know: then the next sign of a
+		// change begins anew.
+		for try, pause := 1, 50*time.Millisecond; ; try, pause = try+1, min(2*pause, 2*time.Second) {
 			found := n.look()
 			n.mu.Lock()
-			done := found && !n.again || n.ctx.Err() != nil
+			done := (found || try > 10) && !n.again || n.ctx.Err() != nil
 			n.again = false
 			n.hunting = !done
 			n.mu.Unlock()
@@ -113,36 +117,54 @@ func (n *network) hunt() {
 	})
 }
 
-// look asks all members at once who leads, and turns to the leader.
+// look asks all members at once who leads, and turns to the leader. It does not
+// wait for those that do not answer.
 func (n *network) look() bool {
-	ctx, cancel := context.WithTimeout(n.ctx, n.timeout)
+	ctx, cancel := context.WithTimeout(n.ctx, 3*n.timeout)
 	defer cancel()
-	answers := make(chan int, len(n.members))
-	terms := make([]uint64, len(n.members))
+	type leads struct {
+		at       int
+		id, term uint64
+	}
+	answers := make(chan leads, len(n.members))
 	for i, m := range n.members {
-		go func() {
-			st, err := m.maint.Status(ctx, &pb.StatusRequest{})
+		n.group.Go(func() {
+			st, err := m.status(ctx)
 			if err != nil || st.Leader == 0 || st.Leader != st.Header.GetMemberId() {
-				answers <- -1
+				answers <- leads{}
 				return
 			}
-			terms[i] = st.RaftTerm
-			answers <- i
-		}()
+			answers <- leads{i, st.Leader, st.RaftTerm}
+		})
 	}
-	best := -1
 	for range n.members {
-		if i := <-answers; i >= 0 && (best < 0 || terms[i] > terms[best]) {
-			best = i
+		if l := <-answers; n.turn(l.at, l.id, l.term) {
+			return true
 		}
 	}
-	if best < 0 {
+	return false
+}
+
+// turn turns to the leader of a term, unless a later one is known.
+func (n *network) turn(at int, id, term uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if id == 0 || term < n.term {
 		return false
 	}
-	n.mu.Lock()
-	n.at, n.term = best, max(n.term, terms[best])
-	n.mu.Unlock()
+	n.at, n.term, n.leader, n.led, n.ledTerm = at, term, n.members[at], id, term
 	return true
+}
+
+// leads returns the ID of m, and the term, if it was elected in the latest term
+// that is known; else zero.
+func (n *network) leads(m *member) (id, term uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.leader != m || n.ledTerm < n.term {
+		return 0, 0
+	}
+	return n.led, n.ledTerm
 }
 
 // do carries out a request that may be repeated, at one member after the other,
@@ -151,6 +173,7 @@ func (n *network) do(ctx context.Context, f func(context.Context, *member) error
 	timeout, pause := n.timeout, 20*time.Millisecond
 	for try := 1; ; try++ {
 		m := n.current()
+		m.wake()
 		one, cancel := context.WithTimeout(ctx, timeout)
 		err := f(one, m)
 		cancel()

@@ -86,14 +86,18 @@ func New(client *clientv3.Client, o Options) (*Authority, error) {
 	return a, nil
 }
 
-// seconds refuses lengths that etcd cannot keep: it counts whole seconds.
-func seconds(d time.Duration) (int64, error) {
-	if err := authority.CheckLength(d); err != nil {
-		return 0, err
+// seconds refuses lengths that etcd cannot keep: it counts whole seconds. What
+// its minimum is, only the server knows.
+func seconds(d time.Duration) error {
+	err := authority.CheckLength(d)
+	var short *authority.LengthError
+	switch {
+	case errors.As(err, &short) && d < time.Second:
+		return &authority.LengthError{Asked: d, Nearest: time.Second, Why: short.Why}
+	case err != nil:
+		return err
+	case d%time.Second != 0:
+		return &authority.LengthError{Asked: d, Nearest: max(d.Round(time.Second), time.Second), Why: "etcd keeps whole seconds only"}
 	}
-	if d%time.Second != 0 {
-		nearest := max(d.Round(time.Second), time.Second)
-		return 0, &authority.LengthError{Asked: d, Nearest: nearest, Why: "etcd keeps whole seconds only"}
-	}
-	return int64(d / time.Second), nil
+	return nil
 }

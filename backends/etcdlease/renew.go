@@ -3,7 +3,6 @@ package etcdlease
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -41,7 +40,7 @@ func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Gra
 			return authority.Grant{}, err
 		}
 		if r.err != nil && !errors.Is(r.err, errLeaseGone) && !errors.Is(r.err, errUnproven) {
-			return authority.Grant{}, fmt.Errorf("etcdlease: not renewed: %w", a.o.explain(r.err))
+			return authority.Grant{}, &roundError{p.s, a.o.explain(r.err)}
 		}
 	}
 }
@@ -84,15 +83,44 @@ func (a *Authority) own(g authority.Grant) *place {
 	return p
 }
 
-// RenewAll implements authority.BulkRenewer.
+// RenewAll implements authority.BulkRenewer. The first grant of a session waits
+// for its round, which answers for the others too, also if it fails.
 func (a *Authority) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
 	answers := make([]authority.Renewal, len(grants))
+	failed := map[*session]error{}
 	for i, g := range grants {
-		// The first of a session waits for its round, which answers for the others.
+		if err := failed[a.sessionOf(g)]; err != nil {
+			answers[i].Err = err
+			continue
+		}
 		answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
+		var f *roundError
+		if errors.As(answers[i].Err, &f) {
+			failed[f.s] = answers[i].Err
+		}
 	}
 	return answers
 }
+
+// sessionOf is the session of a grant of this client, or nil.
+func (a *Authority) sessionOf(g authority.Grant) *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p := a.own(g); p != nil {
+		return p.s
+	}
+	return nil
+}
+
+// roundError says that a round has failed: for all leases of its session.
+type roundError struct {
+	s   *session
+	err error
+}
+
+func (e *roundError) Error() string { return "etcdlease: not renewed: " + e.err.Error() }
+
+func (e *roundError) Unwrap() error { return e.err }
 
 // renewForeign renews a grant of another client: one whose process has gone, or
 // that another handle of this one has acquired. It keeps the whole lease of that

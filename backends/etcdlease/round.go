@@ -14,14 +14,18 @@ import (
 )
 
 // round renews a session, with everything on it: whatever the number of its
-// places, it is a keep-alive and three reads.
+// places, it is a keep-alive, a list and a read.
 //
 // A keep-alive proves the lease and not the keys: somebody may have deleted one
 // by hand. So a place is proven only by the list of the lease's keys, asked for
 // after the round began. That list comes from whoever takes himself for the
-// leader, so it counts only between two linearizable reads that show the same
-// Raft term: by the first, its server had heard of this term's leader before it
-// was asked; by the second, no later leader had been elected when it answered.
+// leader, and so does the answer to the keep-alive. Both count only if they come
+// from the member that was elected in a term, and if a linearizable read that was
+// sent after them shows that this was still the latest term.
+//
+// Where the leader is not known, a member that is not asks it on our behalf, and
+// may ask one that was deposed. So there a read comes first: what the member has
+// applied by then, it knows the leader of.
 type round struct {
 	done chan struct{}
 	sent authority.Instant // of the attempt that succeeded
@@ -44,17 +48,22 @@ func (s *session) begin() *round {
 // the lease has ended.
 func (s *session) carry(r *round) {
 	a := s.a
-	timeout := min(max(s.length/16, 150*time.Millisecond), a.o.Timeout*6/10)
+	timeout := s.patience()
 	for try := 1; ; try++ {
 		m := a.net.current()
+		m.wake()
 		ctx, cancel := context.WithTimeout(a.ctx, timeout)
 		sent := a.clock.Now()
 		err := s.attempt(ctx, m, sent)
 		cancel()
+		took := a.clock.Now().Sub(sent)
 		over := false
 		a.mu.Lock()
 		switch {
-		case err == nil, a.ctx.Err() != nil:
+		case err == nil:
+			s.pace = took
+			over = true
+		case a.ctx.Err() != nil:
 			over = true
 		case errors.Is(err, errLeaseGone):
 			s.end(errLeaseGone)
@@ -80,14 +89,41 @@ func (s *session) carry(r *round) {
 			a.net.suspect(m)
 		}
 		if try%len(a.net.members) == 0 {
-			timeout = min(2*timeout, max(s.length/4, timeout))
+			timeout = min(2*timeout, max(s.longest(), timeout))
 		}
 		rest(a.ctx, min(10*time.Millisecond*time.Duration(try), 200*time.Millisecond))
 	}
 }
 
+// patience is how long a member may take for a round: a part of the lease, so
+// that others can be asked in time, and more where answers take their time.
+func (s *session) patience() time.Duration {
+	s.a.mu.Lock()
+	defer s.a.mu.Unlock()
+	usual := min(max(s.length/16, 150*time.Millisecond), s.a.o.Timeout*6/10)
+	return max(usual, min(3*s.pace, s.longest()))
+}
+
+func (s *session) longest() time.Duration {
+	if len(s.a.net.members) == 1 {
+		return s.length / 2 // there is nobody else to ask
+	}
+	return s.length / 3
+}
+
 // attempt asks one member, and takes what it proves.
 func (s *session) attempt(ctx context.Context, m *member, sent authority.Instant) error {
+	s.a.mu.Lock()
+	revision := s.a.seen
+	s.a.mu.Unlock()
+	leader, term := s.a.net.leads(m)
+	if leader == 0 {
+		before, err := m.kv.Get(ctx, s.guard, clientv3.WithKeysOnly())
+		if err != nil {
+			return err
+		}
+		leader, term = before.Header.GetMemberId(), before.Header.GetRaftTerm()
+	}
 	beats := make(chan error, 1)
 	var b beat
 	go func() {
@@ -95,19 +131,10 @@ func (s *session) attempt(ctx context.Context, m *member, sent authority.Instant
 		b, err = s.pulse.beat(ctx, s.a.ctx, m, s.id)
 		beats <- err
 	}()
-	before, err := m.kv.Get(ctx, s.guard, clientv3.WithKeysOnly())
+	list, err := m.lease.TimeToLive(ctx, s.id, clientv3.WithAttachedKeys())
 	if err2 := <-beats; err == nil {
 		err = err2
 	}
-	switch {
-	case err != nil:
-		return err
-	case len(before.Kvs) == 0:
-		return errLeaseGone // with all its keys
-	case b.ttl <= 0:
-		return errors.New("a keep-alive found no lease, a read its key")
-	}
-	list, err := m.lease.TimeToLive(ctx, s.id, clientv3.WithAttachedKeys())
 	if err != nil {
 		return err
 	}
@@ -115,21 +142,20 @@ func (s *session) attempt(ctx context.Context, m *member, sent authority.Instant
 	if err != nil {
 		return err
 	}
-	term := before.Header.GetRaftTerm()
 	s.a.net.note(after.Header.GetRaftTerm())
 	switch {
 	case len(after.Kvs) == 0:
-		return errLeaseGone
-	case list.TTL < 0:
-		return errors.New("a list found no lease, a read its key")
-	case b.term != term, list.GetRaftTerm() != term, after.Header.GetRaftTerm() != term,
-		list.GetMemberId() != before.Header.GetMemberId(), b.member != before.Header.GetMemberId():
+		return errLeaseGone // with all its keys
+	case b.ttl <= 0, list.TTL < 0:
+		return errors.New("a keep-alive found no lease, a read its key")
+	case b.term != term, list.GetRaftTerm() != term, after.Header.GetRaftTerm() != term, list.GetMemberId() != leader, b.member != leader:
+		s.a.net.hunt()
 		return errLeaderChanged
 	}
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
 	s.a.guardStands(s, (*pb.RangeResponse)(after))
-	s.proven(sent, before.Header.GetRevision(), list.Keys)
+	s.proven(sent, revision, list.Keys)
 	return nil
 }
 

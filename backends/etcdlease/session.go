@@ -35,6 +35,7 @@ type session struct {
 	touched authority.Instant // when somebody else was seen to have acted in its name
 	places  int               // of ours, on it
 	used    authority.Instant // when it was last asked for
+	pace    time.Duration     // what the last round took
 	over    bool              // nothing new is put on it
 	cause   error
 	round   *round              // under way, or nil
@@ -151,7 +152,7 @@ func (s *session) open() error {
 		sent = a.clock.Now()
 		l, err := m.lease.Grant(ctx, want)
 		if err == nil {
-			s.id, ttl = l.ID, l.TTL
+			s.id, ttl, s.pace = l.ID, l.TTL, 2*a.clock.Now().Sub(sent)
 			a.net.note(l.GetRaftTerm())
 		}
 		return err
