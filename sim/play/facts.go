@@ -89,11 +89,41 @@ func (st *stage) facts(events []world.Event) Facts {
 		f.count("grants", len(b), "grants")
 		f.add("tokens", b.order(), "whether the tokens of each name grew")
 	}
+	if d := waiting(events, st.w.Now()); d > 2*st.Times.Length {
+		f.time("waiting", d, "seconds that somebody has waited for a lease, and still waits at the end")
+	}
 	if e := epochs(events); e != "" {
 		f.add("epochs", e, "whether the epochs of the leaders grew")
 	}
 	st.crowdFacts(&f)
 	return f
+}
+
+// waiting is the longest wait for a lease that is not over at the end.
+func waiting(events []world.Event, end time.Duration) (longest time.Duration) {
+	type wait struct{ who, name string }
+	since := map[wait]time.Duration{}
+	for _, e := range events {
+		w := wait{e.Who, e.Name}
+		switch e.What {
+		case "waits":
+			if _, before := since[w]; !before {
+				since[w] = e.T
+			}
+		case "granted", "ended":
+			delete(since, w)
+		case "crashes":
+			for w := range since {
+				if w.who == e.Who {
+					delete(since, w)
+				}
+			}
+		}
+	}
+	for _, t := range since { // the largest, in any order
+		longest = max(longest, end-t)
+	}
+	return longest
 }
 
 // epochs says whether each leader's epoch was above the one before it.

@@ -135,6 +135,9 @@ func Verdict(r *play.Result) string {
 	if n := f.Int("missing"); n > 0 {
 		good = append(good, fmt.Sprintf("%d were not charged in this time", n))
 	}
+	if w := f.Get("waiting"); w != "" {
+		good = append(good, "somebody has waited for "+w+" s, and waits still")
+	}
 	if g := f.Get("gap"); g != "" {
 		good = append(good, "between two holders there was a gap of at least "+g+" s")
 	}
