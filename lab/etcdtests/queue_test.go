@@ -1,0 +1,157 @@
+package etcdtests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+)
+
+// crowd lets n waiters of each party stand in line for a name, in the order of
+// their numbers, and reports who was granted it.
+func (w *world) crowd(ctx context.Context, name string, length time.Duration, n int, parties ...*party) <-chan turn {
+	out := make(chan turn)
+	var wg sync.WaitGroup
+	for i := range n * len(parties) {
+		p, r := parties[i%len(parties)], line(name, length)
+		wg.Go(func() {
+			g, err := p.serve(ctx, r)
+			if err != nil && (ctx.Err() != nil || errors.Is(err, authority.ErrClosed)) {
+				return
+			}
+			out <- turn{p, g, err}
+		})
+	}
+	w.Cleanup(wg.Wait)
+	w.eventually("everybody stands in line", func() bool { return len(w.places(name)) == n*len(parties)+1 })
+	return out
+}
+
+// turn is somebody who was granted the name.
+type turn struct {
+	p   *party
+	g   authority.Grant
+	err error
+}
+
+// TestAReleaseWakesExactlyOneOfAThousand: the others hear of it from the watch
+// that their client has anyway, and send nothing.
+func TestAReleaseWakesExactlyOneOfAThousand(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
+	holder := w.party()
+	g := holder.acquire(ask("job", time.Minute))
+	ctx, cancel := context.WithCancel(w.Context())
+	w.Cleanup(cancel)
+	out := w.crowd(ctx, "job", time.Minute, 250, w.party(), w.party(), w.party(), w.party())
+
+	const handovers = 50
+	before := w.counts()
+	who := holder
+	for range handovers {
+		w.must(who.auth.Release(w.long(), g))
+		next := <-out
+		w.must(next.err)
+		if next.g.Token <= g.Token {
+			t.Fatalf("token %d after %d", next.g.Token, g.Token)
+		}
+		who, g = next.p, next.g
+	}
+	after := w.counts()
+	select {
+	case extra := <-out:
+		t.Errorf("two hold: %+v beside %+v", extra.g, g)
+	default:
+	}
+	requests := 0
+	for method, n := range after {
+		if strings.HasPrefix(method, "KV/") {
+			requests += int(n - before[method])
+		}
+	}
+	t.Logf("%d handovers among 1,000 waiters took %d requests, with the releases", handovers, requests)
+	if requests > 3*handovers {
+		t.Errorf("%d requests for %d handovers: more than two besides each release", requests, handovers)
+	}
+	cancel()
+}
+
+func (w *world) counts() map[string]int64 {
+	w.Helper()
+	c, err := w.cluster.Counts(w.long())
+	w.must(err)
+	return c
+}
+
+// TestAHandoverAsksNobody: who is next learns it from the watch alone.
+func TestAHandoverAsksNobody(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	holder, waiter := w.party(), w.party()
+	g := holder.acquire(ask("job", time.Minute))
+	out := waiter.background(line("job", time.Minute))
+	w.eventually("it stands in line", func() bool { return len(w.places("job")) == 2 })
+	before := waiter.requests("KV/Txn") + waiter.requests("KV/Range")
+	w.must(holder.auth.Release(w.long(), g))
+	w.next(out)
+	if n := waiter.requests("KV/Txn") + waiter.requests("KV/Range") - before; n != 0 {
+		t.Errorf("the waiter sent %d requests to become the holder", n)
+	}
+}
+
+// TestAReleaseBetweenACreateAndItsAnswerIsNotMissed: the waiter's place is made,
+// and before its client hears so, whoever was ahead has gone.
+func TestAReleaseBetweenACreateAndItsAnswerIsNotMissed(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	holder, waiter := w.party(), w.party()
+	for i := range 5 {
+		name := fmt.Sprintf("job%d", i)
+		g := holder.acquire(ask(name, 20*time.Second))
+		waiter.door.Each(func(l *etcdcluster.Link) { l.Delay(250*time.Millisecond, etcdcluster.Back) })
+		out := waiter.background(line(name, 20*time.Second))
+		w.eventually("it stands in line", func() bool { return len(w.places(name)) == 2 })
+		time.Sleep(time.Duration(i) * 60 * time.Millisecond) // the moment is what is tried out
+		w.must(holder.auth.Release(w.long(), g))
+		won := w.next(out)
+		waiter.door.Each(func(l *etcdcluster.Link) { l.Delay(0, etcdcluster.Back) })
+		w.must(waiter.auth.Release(w.long(), won))
+	}
+}
+
+// TestWhoLeavesTheMiddleWakesNobody: only whoever is ahead of everybody counts.
+func TestWhoLeavesTheMiddleWakesNobody(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	holder, first, middle, last := w.party(), w.party(), w.party(), w.party()
+	g := holder.acquire(ask("job", time.Minute))
+	gone := line("job", time.Minute)
+	outs := []<-chan granted{}
+	for i, p := range []*party{first, nil, last} {
+		if p == nil {
+			if _, err := middle.auth.Acquire(w.long(), gone); !errors.Is(err, authority.ErrHeld) {
+				t.Fatalf("the middle: %v", err)
+			}
+			continue
+		}
+		outs = append(outs, p.background(line("job", time.Minute)))
+		w.eventually("it stands in line", func() bool { return len(w.places("job")) == i+2 })
+	}
+	before := last.requests("KV/Txn")
+	w.must(middle.auth.Leave(w.long(), gone))
+	w.eventually("the middle has gone", func() bool { return len(w.places("job")) == 3 })
+	w.must(holder.auth.Release(w.long(), g))
+	g = w.next(outs[0])
+	select {
+	case <-outs[1]:
+		t.Fatal("the last was served beside the first")
+	default:
+	}
+	w.must(first.auth.Release(w.long(), g))
+	w.next(outs[1])
+	if n := last.requests("KV/Txn") - before; n != 0 {
+		t.Errorf("the last sent %d requests while others came and went", n)
+	}
+}
