@@ -61,11 +61,11 @@ func (p plant) hunt(t *testing.T) (by string) {
 		}
 	}
 	bin, note := filepath.Join(dir, "hunt.test"), filepath.Join(dir, "verdict")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", bin, ".")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not compile: %s", out)
 	}
-	out, err := exec.Command(bin, "-test.run=^TestHunt$", "-runs="+fmt.Sprint(*runs), "-patience="+patience.String(), "-verdict="+note).CombinedOutput()
+	out, err := exec.Command(bin, "-test.run=^TestHunt$", "-runs="+fmt.Sprint(*runs), "-first="+fmt.Sprint(*first), "-patience="+patience.String(), "-verdict="+note).CombinedOutput()
 	if err == nil {
 		return transcripts(root, overlay)
 	}
