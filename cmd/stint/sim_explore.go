@@ -59,7 +59,7 @@ The exit code is 1 where a promise was broken.`,
 	f.StringArrayVar(&o.without, "without", nil, "switch rules off: RULE,…")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "worlds at the same time")
 	f.StringVar(&o.dir, "dir", ".", "where a scenario file is saved")
-	f.BoolVar(&o.raft, "raft", false, "put the billing worlds' lock service on real Raft: some ten times slower")
+	f.BoolVar(&o.raft, "raft", false, "put every lock service on real Raft, not one in ten: some ten times slower")
 	f.BoolVar(&o.json, "json", false, "write one JSON object")
 	return c
 }
