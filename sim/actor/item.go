@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/stint-dev/stint/authority"
@@ -17,6 +18,9 @@ type Item struct {
 	m     *world.Machine
 	t     *store.Items
 	Key   string
+	// Contents makes the version of what a writer wrote, without its nonce: two
+	// writes with the same contents are one version, and the second is none.
+	Contents bool
 }
 
 // NewItem puts an item table on a machine.
@@ -58,6 +62,9 @@ func (i *Item) Expire() {
 // swap is one conditional update.
 func (i *Item) swap(from *world.Machine, s protocol.Swap) (string, error) {
 	r := s.Record
+	if i.Contents {
+		r.Write = fmt.Sprintf("%s/%s/%v", r.Holder, r.Grant, r.Length)
+	}
 	a := store.Action{Key: i.Key, Set: store.Item{
 		"epoch": store.N(int64(r.Grant.Token)), "nonce": store.S(r.Grant.Nonce), "length": store.N(int64(r.Length)),
 		"rvn": store.S(r.Write), "until": store.N(int64(r.Until)),

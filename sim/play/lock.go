@@ -31,6 +31,7 @@ func (st *stage) addLock() {
 		st.Lock = &actor.NoLock{}
 	case "item":
 		st.item = actor.NewItem(&st.Stage, st.store, Job)
+		st.item.Contents = p.Text("versions") == "contents"
 	case "flag":
 		st.flag = actor.NewFlag(&st.Stage, st.w.Machine("flag"))
 	case "raft":

@@ -64,6 +64,7 @@ func Settings() []Setting {
 		worded("idle-limit", "a transaction that stands still ends at its holder's stop time", "yes", "no"),
 		worded("raise-reads", "the row: under its lock, or before it has the lock", "locked", "before"),
 		worded("effects", "whether a write's effect is one step with its check", "locked", "loose"),
+		worded("versions", "what the version of an item is made of: each write's nonce, or the contents", "writes", "contents"),
 		worded("strings", "whether the grant strings of a cache say that they are weak", "weak", "plain"),
 		worded("next-term", "when a candidate that has led stands again: after its work has returned, or at once", "after", "at-once"),
 		worded("marking", "the marks of a resource that several may read: two, one for everybody, or none for readers", "two", "one", "none"),

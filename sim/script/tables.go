@@ -79,7 +79,7 @@ var kvParams = params{
 var lockKinds = map[string]params{
 	"raft":    raftParams,
 	"none":    raftParams,                                           // everybody is let in; a variant's, so it takes what stands there
-	"item":    {},                                                   // one item of a table
+	"item":    {"versions": isWord("writes", "contents")},           // one item of a table
 	"cache":   {"lag": anyTime, "strings": isWord("weak", "plain")}, // asynchronous primary and replica
 	"kv":      kvParams,                                             // one lease for all locks of a client
 	"redlock": {"nodes": isInt(3, 7)},                               // independent masters
