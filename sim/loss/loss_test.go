@@ -12,7 +12,7 @@ import (
 // TestARuleThatCostsTimeOnlyHasAMeasuredLoss: the same worlds with it and without
 // it. stint sim loss prints the figures.
 func TestARuleThatCostsTimeOnlyHasAMeasuredLoss(t *testing.T) {
-	const worlds = 40
+	const worlds = 16
 	measure := func(without protocol.Rules) Sum {
 		s, err := Measure(context.Background(), 0, worlds, without)
 		if err != nil {
