@@ -88,11 +88,16 @@ type Layer struct {
 	armed  []*armed
 	struck int
 	seen   []string
-	late   sync.WaitGroup
+	late   int       // requests that are sent late and not yet answered
+	ended  sync.Cond // one of them has been
 }
 
 // New makes a layer that does nothing until it is armed.
-func New() *Layer { return &Layer{} }
+func New() *Layer {
+	l := &Layer{}
+	l.ended.L = &l.mu
+	return l
+}
 
 // Arm adds faults; their counting starts now.
 func (l *Layer) Arm(faults ...Fault) {
@@ -126,7 +131,21 @@ func (l *Layer) Requests() []string {
 }
 
 // Wait waits for the requests that are sent late and for nobody any more.
-func (l *Layer) Wait() { l.late.Wait() }
+func (l *Layer) Wait() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.late > 0 {
+		l.ended.Wait()
+	}
+}
+
+// count counts requests that are sent late.
+func (l *Layer) count(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late += n
+	l.ended.Broadcast()
+}
 
 // request counts a request; the fault that strikes it, if any. For a plain call
 // faults of the answer strike with its request.

@@ -97,14 +97,16 @@ func (c call) late(ctx context.Context) error {
 		err   error
 	}
 	came := make(chan answer, 1)
-	c.l.late.Go(func() {
+	c.l.count(1)
+	go func() {
+		defer c.l.count(-1)
 		pause(context.Background(), c.fault.Delay)
 		free, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 		defer cancel()
 		reply := fresh(c.reply)
 		err := c.send(free, reply)
 		came <- answer{reply, err}
-	})
+	}()
 	select {
 	case a := <-came:
 		if a.err == nil {
