@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -56,6 +57,10 @@ type wire struct {
 	// askedAt is when the first request was sent that has failed since without
 	// any byte in answer; later than readAt, or it is over.
 	askedAt atomic.Int64
+	// sentAt is when the first bytes were sent since the last ones came; zero:
+	// none were. Not all of them ask for an answer: it is for people.
+	sentAt atomic.Int64
+	broken atomic.Bool // a write failed: the other side has closed
 }
 
 func (w *wires) dial(ctx context.Context, addr string) (net.Conn, error) {
@@ -88,6 +93,7 @@ func (w *wires) opened(server string, raw, conn net.Conn, secure bool) net.Conn 
 func (c *wire) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
+		c.sentAt.Store(0)
 		if c.readAt.Swap(int64(c.of.clock.Now())) == 0 {
 			c.of.failed(c.server, nil)
 			switch {
@@ -99,7 +105,19 @@ func (c *wire) Read(b []byte) (int, error) {
 		}
 	}
 	if err != nil && c.readAt.Load() == 0 {
-		c.of.failed(c.server, c.unread(err))
+		if why := c.unread(err); why != nil {
+			c.of.failed(c.server, why)
+		}
+	}
+	return n, err
+}
+
+// Write notes since when an answer may be due.
+func (c *wire) Write(b []byte) (int, error) {
+	c.sentAt.CompareAndSwap(0, int64(c.of.clock.Now()))
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.broken.Store(true)
 	}
 	return n, err
 }
@@ -108,13 +126,21 @@ func (c *wire) Read(b []byte) (int, error) {
 // it; HTTP/2 begins with the length of a frame.
 const tlsAlert = 0x15
 
-// unread is the failure of a connection on which nothing was ever read.
+// unread is the failure of a connection on which nothing was ever read; nil
+// where that says nothing about the server.
 func (c *wire) unread(err error) error {
 	if w := alertWords(err); w != "" {
 		return &mendError{fmt.Errorf("%s (%w)", w, err)}
 	}
-	if errors.Is(err, net.ErrClosed) {
-		return errors.New("it accepts connections and never answers")
+	if errors.Is(err, net.ErrClosed) { // by this side
+		switch {
+		case c.broken.Load():
+			err = io.EOF
+		case c.of.clock.Now().Sub(c.openedAt) < silence:
+			return nil
+		default:
+			return errors.New("it accepts connections and never answers")
+		}
 	}
 	err = plainWords(err)
 	if !c.tls {
@@ -199,17 +225,19 @@ func (w *wires) state(host string) error {
 	if mend, ok := errors.AsType[*mendError](w.fails[host]); ok {
 		return mend // more than that the next try has had no answer yet
 	}
-	now := w.clock.Now()
+	now, last := w.clock.Now(), w.fails[host]
 	for c := range w.open {
-		switch read, asked := authority.Instant(c.readAt.Load()), authority.Instant(c.askedAt.Load()); {
+		read, sent := c.readAt.Load(), authority.Instant(c.sentAt.Load())
+		switch open := now.Sub(c.openedAt); {
 		case c.server != host:
+		case read == 0 && last != nil && open < silence: // what came of the last one says more
 		case read == 0:
-			return fmt.Errorf("it accepted a connection %v ago and has not answered yet", now.Sub(c.openedAt).Round(time.Millisecond))
-		case asked > read:
-			return fmt.Errorf("it has not answered for %v", now.Sub(asked).Round(time.Millisecond))
+			return fmt.Errorf("it accepted a connection %v ago and has not answered yet", open.Round(time.Millisecond))
+		case sent != 0 && now.Sub(sent) > time.Second/2:
+			return fmt.Errorf("it has not answered for %v", now.Sub(sent).Round(time.Millisecond))
 		}
 	}
-	return w.fails[host]
+	return last
 }
 
 // mayMend reports whether trying again may help: false when every server was
