@@ -1,0 +1,131 @@
+package etcdtests
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+)
+
+// fill writes until etcd says that it is full, and stays so.
+func (w *world) fill() {
+	w.Helper()
+	junk := string(bytes.Repeat([]byte("x"), 1<<18))
+	for i := range 1000 {
+		_, err := w.raw.Put(w.long(), fmt.Sprintf("junk/%d", i), junk)
+		if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
+			return
+		}
+		w.must(err)
+	}
+	w.Fatal("etcd is not full")
+}
+
+// makeRoom is what the documentation tells to do.
+func (w *world) makeRoom() {
+	w.Helper()
+	got, err := w.raw.Delete(w.long(), "junk/", clientv3.WithPrefix())
+	w.must(err)
+	_, err = w.raw.Compact(w.long(), got.Header.Revision, clientv3.WithCompactPhysical())
+	w.must(err)
+	_, err = w.raw.Defragment(w.long(), w.cluster.Endpoints()[0])
+	w.must(err)
+	_, err = w.raw.AlarmDisarm(w.long(), &clientv3.AlarmMember{})
+	w.must(err)
+}
+
+// TestAFullEtcdKeepsWhatIsHeld: nothing new is granted, leases go on and can be
+// given back, and when there is room all is as before.
+func TestAFullEtcdKeepsWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
+	o := stint.Options{TTL: 3 * time.Second}
+	c := w.client(w.url("etcd", "", ""), o)
+	l, err := c.Acquire(w.long(), "job")
+	w.must(err)
+	other, err := c.Acquire(w.long(), "other")
+	w.must(err)
+	w.fill()
+	w.refused(c, "out of space (its alarm NOSPACE)")
+	until := now().Add(2 * o.TTL)
+	for now() < until {
+		w.must(l.Err())
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.renewed(l, o)
+	if err := other.Release(w.long()); err != nil {
+		t.Errorf("a release needs no space: %v", err)
+	}
+	w.noKeys("other")
+	w.makeRoom()
+	w.works(c, "other")
+	w.renewed(l, o)
+	w.must(l.Release(w.long()))
+	w.noKeys("job")
+}
+
+// TestARequestThatFillsEtcdLeavesNothingBehind: etcd carries out the request that
+// crosses its quota, and refuses it all the same.
+func TestARequestThatFillsEtcdLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
+	c := w.client(w.url("etcd", "", ""), stint.Options{TTL: 2 * time.Second})
+	w.works(c, "warm")
+	ctx, stop := context.WithCancel(t.Context())
+	filled := make(chan error, 1)
+	go func() {
+		junk := string(bytes.Repeat([]byte("x"), 1<<16))
+		for i := 0; ctx.Err() == nil; i++ {
+			if _, err := w.raw.Put(ctx, fmt.Sprintf("junk/%d", i), junk); err != nil {
+				filled <- err
+				return
+			}
+		}
+	}()
+	for i := 0; ; i++ { // creates on both sides of the moment
+		l, err := c.TryAcquire(w.long(), fmt.Sprintf("job%d", i))
+		if err != nil {
+			break
+		}
+		w.must(l.Release(w.long()))
+	}
+	stop()
+	if err := <-filled; !errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) && ctx.Err() == nil {
+		t.Fatal(err)
+	}
+	w.eventually("no place is left", func() bool {
+		got, err := w.raw.Get(w.long(), w.prefix+"/lock/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		w.must(err)
+		return got.Count == 0
+	})
+}
+
+// TestADataFolderThatIsDamagedEndsTheLeaseInTime: the member does not come up
+// again, and says so in its log.
+func TestADataFolderThatIsDamagedEndsTheLeaseInTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
+	c := w.client(w.url("etcd", "", ""), stint.Options{TTL: 3 * time.Second})
+	l, err := c.Acquire(w.long(), "job")
+	w.must(err)
+	w.must(w.cluster.Kill(0))
+	db := filepath.Join(w.cluster.Dir(0), "member", "snap", "db")
+	info, err := os.Stat(db)
+	w.must(err)
+	w.must(os.WriteFile(db, bytes.Repeat([]byte("damaged "), int(info.Size())/8), 0o600))
+	if err := w.cluster.Restart(w.within(5*time.Second), 0); err == nil {
+		t.Fatal("a member came up on a damaged database")
+	}
+	w.ends(l, "closes the connection without an answer")
+	w.refused(c, "closes the connection without an answer")
+}
