@@ -42,8 +42,8 @@ var refusals = []refusal{
 	{rpctypes.ErrPermissionDenied, true, (*words).notPermitted},
 	{rpctypes.ErrNoSpace, false, always("etcd is out of space (its alarm NOSPACE): nothing new is granted until there is room, and what was asked for just now may have been done or not; " +
 		"leases that are held go on, and can be given back. Make room (etcdctl compact, etcdctl defrag, or a larger --quota-backend-bytes), then run etcdctl alarm disarm")},
-	{rpctypes.ErrCorrupt, true, always("etcd has found that its members do not agree (its alarm CORRUPT) and answers nothing: nothing was changed, and every lease ends at its stop time; " +
-		"find the member that is wrong, restore it, then run etcdctl alarm disarm")},
+	{rpctypes.ErrCorrupt, true, always("etcd has found that its members do not agree (its alarm CORRUPT) and refuses every change: nothing was changed, and nothing can be granted or given back; " +
+		"leases that are held go on. Find the member that is wrong, restore it, then run etcdctl alarm disarm")},
 	{rpctypes.ErrRequestTooLarge, false, always("the request is larger than etcd takes (its --max-request-bytes): nothing was changed")},
 	{rpctypes.ErrTooManyRequests, false, always("etcd has more requests waiting than it takes: nothing was changed, and it is tried again")},
 	{rpctypes.ErrNoLeader, false, always("etcd has no leader at the moment: an election is on, or more than half of its members cannot be reached; leases that are held go on until their stop times")},
