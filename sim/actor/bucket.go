@@ -23,11 +23,12 @@ type Bucket struct {
 	b      *store.Bucket
 	chunks int
 	rows   int
+	mine   map[fence.Grant]store.Manifest // what each holder has written last; looked up only
 }
 
 // NewBucket puts a bucket with an empty manifest on a machine.
 func NewBucket(s *Stage, m *world.Machine, chunks, rows int) *Bucket {
-	b := &Bucket{stage: s, m: m, b: store.NewBucket(), chunks: chunks, rows: rows}
+	b := &Bucket{stage: s, m: m, b: store.NewBucket(), chunks: chunks, rows: rows, mine: map[fence.Grant]store.Manifest{}}
 	if _, err := b.b.Put(store.ManifestKey, store.Manifest{}.String(), "", "*"); err != nil {
 		panic(err) // an empty bucket has no key
 	}
@@ -129,6 +130,9 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 		case chunk > 0:
 			e.Rows = b.rows
 		}
+		if err == nil {
+			b.mine[g] = m
+		}
 		b.stage.log(from, e)
 		p := Progress{Fence: now.Fence, Owner: now.Owner, ETag: now.ETag, Seq: seen.Seq, Next: seen.Next}
 		if chunk > 0 {
@@ -184,20 +188,12 @@ func (b *Bucket) Write(from *world.Machine, w Write, reply func(Progress, error)
 func (b *Bucket) commit(from *world.Machine, w Write, key string, reply func(Progress, error)) {
 	// The writer knows the manifest that it wrote last: what it holds in memory
 	// is what it names, and If-Match refuses it if anybody else came between.
-	m, ok := b.known(w)
-	if !ok {
-		b.put(from, "write", w.Name, w.Grant, store.Manifest{Token: w.Grant.Token, Nonce: w.Grant.Nonce}, Progress{ETag: w.ETag}, w.Chunk, reply)
-		return
-	}
-	m.Keys = append(m.Keys, key)
-	b.put(from, "write", w.Name, w.Grant, m, Progress{ETag: w.ETag, Seq: w.Seq}, w.Chunk, reply)
-}
-
-// known is the manifest of the ETag that the writer holds, if it still stands.
-// When it does not, the body does not matter: the write will be refused.
-func (b *Bucket) known(w Write) (store.Manifest, bool) {
 	m, etag, err := b.b.Manifest()
-	return m, err == nil && etag == w.ETag
+	if err != nil || etag != w.ETag {
+		m = b.mine[w.Grant]
+	}
+	m.Keys = append(slices.Clone(m.Keys), key)
+	b.put(from, "write", w.Name, w.Grant, m, Progress{ETag: w.ETag, Seq: w.Seq}, w.Chunk, reply)
 }
 
 // Finish is Resource's: a manifest that names every chunk is the end.
