@@ -29,19 +29,33 @@ func TestAServerThatStopsAnsweringEndsTheLeaseInTime(t *testing.T) {
 	w.works(c, "job")
 }
 
-// TestAServerThatStopsIsLeftForAnother: what is held through it goes on.
+// TestAServerThatStopsIsLeftForAnother: what is held through it goes on, and so
+// does a client whose login runs out meanwhile.
 func TestAServerThatStopsIsLeftForAnother(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
-	o := stint.Options{TTL: 5 * time.Second}
-	c := w.client(w.url("etcd", "", ""), o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
-	for i := range 3 {
-		w.must(w.cluster.Stop(i))
-		w.renewed(l, o)
-		w.works(c, "other")
-		w.must(w.cluster.Cont(i))
-		w.must(w.cluster.AwaitReady(w.long()))
+	for what, start := range map[string]func(*testing.T) (*world, string){
+		"no users": func(t *testing.T) (*world, string) {
+			return newWorld(t, 3, etcdcluster.Options{NoSync: true}), ""
+		},
+		"users": func(t *testing.T) (*world, string) {
+			w := withUsers(t, 3)
+			w.user("worker", "hunter2", readWrite)
+			return w, "worker:hunter2@"
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, user := start(t)
+			o := stint.Options{TTL: 10 * time.Second}
+			c := w.client(w.url("etcd", user, ""), o)
+			l, err := c.Acquire(w.long(), "job")
+			w.must(err)
+			for i := range 3 {
+				w.must(w.cluster.Stop(i))
+				w.renewed(l, o)
+				w.works(c, "other")
+				w.must(w.cluster.Cont(i))
+				w.must(w.cluster.AwaitReady(w.long()))
+			}
+		})
 	}
 }
