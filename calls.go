@@ -14,6 +14,21 @@ const (
 	maxAcquires = 48
 )
 
+// kind is how long a request may wait for others.
+type kind uint8
+
+const (
+	urgent  kind = iota // renewals and releases
+	patient             //
+	lasting             // as long as the waiting does: never waits, and is not counted
+)
+
+// job is a request.
+type job struct {
+	kind kind
+	run  func()
+}
+
 // calls runs requests on goroutines of its own: a few for many, ended when idle.
 type calls struct {
 	ctx    context.Context
@@ -21,67 +36,68 @@ type calls struct {
 	group  sync.WaitGroup
 
 	mu       sync.Mutex
-	urgent   []func() // renewals and releases
-	patient  []func()
+	waiting  [2][]job // urgent and patient ones
 	workers  int
 	patients int // workers that run a patient job
 }
 
 func (c *calls) init() { c.ctx, c.cancel = context.WithCancel(context.Background()) }
 
-// run runs job on a goroutine of its own.
-func (c *calls) run(job func()) { c.group.Go(job) }
-
-// queue runs job as soon as fewer than maxCalls are under way, an urgent one
+// queue runs j as soon as fewer than maxCalls are under way, an urgent one
 // before all others.
-func (c *calls) queue(job func(), urgent bool) {
+func (c *calls) queue(j job) {
+	if j.kind == lasting {
+		c.group.Go(j.run)
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if urgent {
-		c.urgent = append(c.urgent, job)
-	} else {
-		c.patient = append(c.patient, job)
-	}
-	if c.workers < maxCalls {
+	if c.workers < maxCalls && (j.kind == urgent || c.patients < maxAcquires) {
 		c.workers++
-		c.group.Go(c.work)
+		if j.kind == patient {
+			c.patients++
+		}
+		c.group.Add(1)
+		go c.work(j)
+		return
+	}
+	c.waiting[j.kind] = append(c.waiting[j.kind], j)
+}
+
+// work runs j, and then what waits.
+func (c *calls) work(j job) {
+	defer c.group.Done()
+	for ok := true; ok; j, ok = c.next(j.kind) {
+		j.run()
 	}
 }
 
-func (c *calls) work() {
-	for {
-		job, patient := c.next()
-		if job == nil {
-			return
-		}
-		job()
-		if patient {
-			c.mu.Lock()
-			c.patients--
-			c.mu.Unlock()
-		}
-	}
-}
-
-// next takes a job, or counts the worker out.
-func (c *calls) next() (job func(), patient bool) {
+// next takes a job after one of a kind, or counts the worker out.
+func (c *calls) next(after kind) (j job, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	take := func(queue *[]func()) func() {
-		job := (*queue)[0]
-		(*queue)[0] = nil
-		*queue = (*queue)[1:]
-		return job
+	if after == patient {
+		c.patients--
 	}
 	switch {
-	case len(c.urgent) > 0:
-		return take(&c.urgent), false
-	case len(c.patient) > 0 && c.patients < maxAcquires:
+	case len(c.waiting[urgent]) > 0:
+		j = c.take(urgent)
+	case len(c.waiting[patient]) > 0 && c.patients < maxAcquires:
 		c.patients++
-		return take(&c.patient), true
+		j = c.take(patient)
+	default:
+		c.workers--
+		return job{}, false
 	}
-	c.workers--
-	return nil, false
+	return j, true
+}
+
+func (c *calls) take(k kind) job {
+	queue := c.waiting[k]
+	j := queue[0]
+	queue[0] = job{}
+	c.waiting[k] = queue[1:]
+	return j
 }
 
 // end cancels what is under way and waits for it, at most for a time: an

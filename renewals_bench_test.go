@@ -97,3 +97,22 @@ func BenchmarkRenewals(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCycle is what the client adds to an acquire and its release.
+func BenchmarkCycle(b *testing.B) {
+	c, err := New(&grantsAll{}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := c.Acquire(b.Context(), "job")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Release(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (rt *runtime) gather() {
 	if !slices.IsSortedFunc(rt.renewals, alike) {
 		slices.SortStableFunc(rt.renewals, alike)
 	}
-	now := rt.clock.Now()
+	now := rt.now()
 	for all := rt.renewals; len(all) > 0; {
 		n := 1
 		for n < len(all) && together(now, all[0], all[n]) {
@@ -84,7 +84,7 @@ func together(now authority.Instant, first, later renewal) bool {
 
 // joinEarly lets the renewals that fall due soon go along.
 func (rt *runtime) joinEarly() {
-	now := rt.clock.Now()
+	now := rt.now()
 	limit := now
 	for _, r := range rt.renewals {
 		limit = max(limit, now.Add(r.lease.machine.Early()))
@@ -108,7 +108,7 @@ func (rt *runtime) sendRound(all []renewal) {
 		r.tries[i], r.grants[i] = leaseTry{one.lease, one.try}, one.grant
 		one.lease.call(protocol.OpRenew, one.try).round = r
 	}
-	rt.calls.queue(func() {
+	rt.calls.queue(job{urgent, func() {
 		err := notSent(ctx)
 		if err == nil {
 			r.answers = rt.bulk.RenewAll(ctx, r.grants)
@@ -121,7 +121,7 @@ func (rt *runtime) sendRound(all []renewal) {
 		}
 		cancel()
 		rt.post(posted{do: func() { rt.answered(r) }})
-	}, true)
+	}})
 }
 
 // answered hands the answers of a round to its machines.
@@ -140,23 +140,6 @@ func (rt *runtime) answered(r *round) {
 		rt.performAll(t.lease, effects)
 	}
 }
-
-// now is the time for ticks and for the answers of rounds. Where many come at
-// once, one reading of the clock serves some tens of microseconds: an older one
-// makes a renewal count from earlier, which is safe, and a lease that somebody
-// has found over meanwhile stays over.
-func (rt *runtime) now() authority.Instant {
-	if rt.bulk == nil {
-		return rt.clock.Now()
-	}
-	if rt.steps%stepsPerReading == 0 {
-		rt.reading = rt.clock.Now()
-	}
-	rt.steps++
-	return rt.reading
-}
-
-const stepsPerReading = 32
 
 // leave notes that a renewal is not wanted any more. A round under way is
 // ended when none of it is; otherwise it goes on, and so does the recalled

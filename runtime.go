@@ -40,7 +40,7 @@ type runtime struct {
 	reading  authority.Instant // see now
 	steps    int               // that it has served
 	abandon  bool              // end the loop although machines are live
-	outbox   []func()          // requests that leave at the end of the turn
+	outbox   []job             // requests that leave at the end of the turn
 	renewals []renewal         // the same, where many go as one
 	early    []*Lease          // room for joinEarly
 	effects  []protocol.Effect // room for stepAt
@@ -119,12 +119,12 @@ func (rt *runtime) finished() bool {
 
 // turn steps every machine that has something to hear.
 func (rt *runtime) turn() {
-	rt.steps = 0
 	rt.mu.Lock()
 	batch := rt.inbox
 	rt.inbox, rt.spare = rt.spare, nil
 	rt.mu.Unlock()
-	for now := rt.clock.Now(); len(rt.timers) > 0 && rt.timers[0].at <= now; {
+	rt.steps = 0 // what was taken from the queue is judged by a time that was read after that
+	for now := rt.now(); len(rt.timers) > 0 && rt.timers[0].at <= now; {
 		l := rt.timers[0].lease
 		batch = append(batch, posted{at: l.at, lease: l, event: protocol.Tick{}})
 		rt.arm(l, 0)
@@ -146,13 +146,24 @@ func (rt *runtime) turn() {
 	rt.mu.Unlock()
 	rt.gather()
 	// Only now: what came in the same turn may have recalled them.
-	for _, send := range rt.outbox {
-		send()
+	for _, j := range rt.outbox {
+		rt.calls.queue(j)
 	}
-	rt.outbox = nil
-	if len(rt.timers) > 0 && rt.timers[0].at != rt.armed {
-		rt.armed = rt.timers[0].at
-		rt.alarm.Set(rt.armed)
+	clear(rt.outbox)
+	rt.outbox = rt.outbox[:0]
+	rt.setAlarm()
+}
+
+// setAlarm sees to it that the alarm rings when the first timer's time comes. One
+// that rings too early costs a turn without events, and less than setting it anew
+// for every lease that comes and goes.
+func (rt *runtime) setAlarm() {
+	if len(rt.timers) == 0 {
+		return
+	}
+	if at := rt.timers[0].at; at < rt.armed || rt.armed <= rt.reading {
+		rt.armed = at
+		rt.alarm.Set(at)
 	}
 }
 
@@ -160,8 +171,22 @@ func inOrder(a, b posted) int {
 	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(protocol.Order(a.event), protocol.Order(b.event)))
 }
 
-// step moves one machine. The time is read here, after the event was taken from
-// the queue: an event may have waited there over a pause of the process.
+// now is the time for the steps of a turn. It is read after their events were
+// taken from the queue, where they may have waited over a pause of the process.
+// One reading serves some steps, some tens of microseconds: an older one makes a
+// request count from earlier, which is safe, and a lease that somebody has found
+// over meanwhile stays over.
+func (rt *runtime) now() authority.Instant {
+	if rt.steps%stepsPerReading == 0 {
+		rt.reading = rt.clock.Now()
+	}
+	rt.steps++
+	return rt.reading
+}
+
+const stepsPerReading = 32
+
+// step moves one machine.
 func (rt *runtime) step(l *Lease, ev protocol.Event) {
 	if !l.running {
 		if (ev != protocol.Start{}) {
@@ -179,10 +204,8 @@ func (rt *runtime) step(l *Lease, ev protocol.Event) {
 		l.dropCall(ev.Op, ev.Try)
 	case protocol.Tick:
 		rt.beat(l)
-		rt.stepAt(l, rt.now(), ev)
-		return
 	}
-	rt.stepAt(l, rt.clock.Now(), ev)
+	rt.stepAt(l, rt.now(), ev)
 }
 
 // beat tells a machine of the work's last sign of life, before its time is
@@ -241,19 +264,24 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 	}
 	ctx, cancel := rt.callContext(s.Deadline)
 	l.addCall(call{op: s.Op, try: s.Try, cancel: cancel})
-	job := func() {
+	rt.outbox = append(rt.outbox, job{kindOf(s.Op), func() {
 		a := protocol.Answer{Op: s.Op, Try: s.Try}
 		if a.Err = notSent(ctx); a.Err == nil {
 			rt.call(ctx, l, s, &a)
 		}
 		cancel()
 		rt.post(posted{lease: l, event: a})
+	}})
+}
+
+func kindOf(op protocol.Op) kind {
+	switch op {
+	case protocol.OpWait:
+		return lasting
+	case protocol.OpAcquire, protocol.OpInspect:
+		return patient
 	}
-	if s.Op == protocol.OpWait {
-		rt.outbox = append(rt.outbox, func() { rt.calls.run(job) }) // lasts as long as the waiting does
-		return
-	}
-	rt.outbox = append(rt.outbox, func() { rt.calls.queue(job, s.Op != protocol.OpAcquire && s.Op != protocol.OpInspect) })
+	return urgent
 }
 
 // notSent says why a request does not leave any more, if so.
@@ -272,7 +300,7 @@ func (rt *runtime) callContext(deadline authority.Instant) (context.Context, con
 	if deadline == 0 {
 		return context.WithCancel(rt.calls.ctx)
 	}
-	return context.WithTimeout(rt.calls.ctx, max(0, deadline.Sub(rt.clock.Now())))
+	return context.WithTimeout(rt.calls.ctx, max(0, deadline.Sub(rt.now())))
 }
 
 func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
