@@ -139,7 +139,7 @@ func lists(e *env) {
 	}
 	want := []string{" ", "#x", "/a", "A", "a", "a//b", "b", "ä"}
 	for i := range want {
-		e.acquire(e.a, e.ask(want[(i*5+3)%len(want)]))
+		e.acquire(e.a, e.long(e.ask(want[(i*5+3)%len(want)])))
 	}
 	var got []string
 	for s, err := range l.List(e.ctx) {

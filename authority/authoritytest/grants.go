@@ -132,7 +132,7 @@ func oneWinner(e *env) {
 		if i%2 == 1 {
 			a = e.b
 		}
-		r := e.ask("x")
+		r := e.long(e.ask("x"))
 		wg.Go(func() {
 			<-start
 			_, errs[i] = a.Acquire(e.ctx, r)

@@ -192,13 +192,14 @@ func (a *Authority) cleared(ctx context.Context, p *place) error {
 func (a *Authority) refuse(ctx context.Context, r authority.Request, o *op) (authority.Grant, then, error) {
 	first := o.refused.first
 	own := a.places[first.key]
+	leaving := own != nil && (own.unwanted || own.phase == removing)
 	a.mu.Unlock()
 	switch {
 	case first.Nonce == r.Nonce: // its own, by another client's hand
 		return authority.Grant{Grant: first.grant(), Name: r.Name, Length: first.length}, final, nil
 	case r.Waiter != "":
 		return authority.Grant{}, joinLine, nil
-	case own != nil && (own.unwanted || own.phase == removing):
+	case leaving:
 		// What an earlier try has left behind, which is on its way out.
 		return authority.Grant{}, tryAgain, a.cleared(ctx, own)
 	}

@@ -18,6 +18,8 @@ type op struct {
 	p     *place
 	value string // of a new place
 	done  chan struct{}
+	// Further tries of the same name by this client: they share the outcome.
+	riders []*op
 
 	unsure bool // an answer was lost: it may have been carried out
 
@@ -85,18 +87,23 @@ func (a *Authority) fly() {
 // that a Txn creates have the same revision. a.mu is held.
 func (a *Authority) take() []*op {
 	var removes, others, left []*op
-	created := map[string]bool{}
+	created := map[string]*op{}
 	for _, o := range a.queue {
 		switch {
-		case o.kind.creates() && o.p.unwanted && o.p.waiter == "":
+		case o.kind.creates() && o.p.unwanted && !o.unsure:
 			a.finish(o, context.Canceled) // nobody waits for it any more, and it was not sent
 			a.drop(o.p)
-		case o.kind.creates() && created[o.p.name], len(removes)+len(others) >= maxBatch:
+		case o.kind == opTry && created[o.p.name] != nil && created[o.p.name].kind == opTry:
+			first := created[o.p.name]
+			first.riders = append(first.riders, o)
+		case o.kind.creates() && created[o.p.name] != nil, len(removes)+len(others) >= maxBatch:
 			left = append(left, o)
 		case o.kind.removes():
 			removes = append(removes, o)
 		default:
-			created[o.p.name] = true
+			if o.kind.creates() {
+				created[o.p.name] = o
+			}
 			others = append(others, o)
 		}
 	}
@@ -114,6 +121,11 @@ func (a *Authority) finish(o *op, err error) {
 		a.arrived(o.p.name)
 	}
 	close(o.done)
+	riders := o.riders
+	o.riders = nil
+	for _, r := range riders {
+		a.share(o, r)
+	}
 }
 
 // txn is what an op asks of etcd.
@@ -139,22 +151,6 @@ func (a *Authority) txn(o *op) (ifs []clientv3.Cmp, then, otherwise []clientv3.O
 		return []clientv3.Cmp{guarded, unchanged}, []clientv3.Op{clientv3.OpDelete(p.key)}, []clientv3.Op{readGuard, clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
 	}
 	return []clientv3.Cmp{unchanged}, []clientv3.Op{clientv3.OpDelete(p.key)}, []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
-}
-
-// outcome is what etcd did with one op.
-type outcome struct {
-	yes      bool
-	answers  []*pb.ResponseOp
-	revision int64
-}
-
-func (u outcome) get(i int) *pb.RangeResponse {
-	if i < len(u.answers) {
-		if r := u.answers[i].GetResponseRange(); r != nil {
-			return r
-		}
-	}
-	return &pb.RangeResponse{}
 }
 
 // send carries out one Txn, and finds out what became of it when its answer is
@@ -221,148 +217,6 @@ func (a *Authority) fail(batch []*op, err error) {
 			a.drop(o.p)
 		}
 	}
-}
-
-// conclude takes etcd's answer to one op. a.mu is held.
-func (a *Authority) conclude(o *op, u outcome) {
-	p := o.p
-	switch {
-	case o.kind.removes():
-		a.concludeRemove(o, u)
-	case u.yes && o.kind == opRetake:
-		p.token = u.revision
-		a.finish(o, nil)
-	case u.yes:
-		count, first := int64(0), spot{}
-		if o.kind == opJoin {
-			r := u.get(1)
-			count = r.Count - 1 // itself
-			if len(r.Kvs) > 0 {
-				first, _ = readSpot(r.Kvs[0])
-			}
-		}
-		a.made(o, u.revision, u.revision, count)
-		if count > 0 {
-			o.refused = &refused{first, count}
-		}
-	case !a.guardStands(p.s, u.get(0)):
-		a.finish(o, errSessionOver)
-		a.drop(p)
-	case o.kind == opTry && len(u.get(1).Kvs) > 0:
-		a.concludeRefusal(o, u.get(1))
-	case o.kind != opTry && len(u.get(1).Kvs) > 0:
-		a.concludeOther(o, u.get(1).Kvs[0].CreateRevision, u.get(1).Kvs[0].ModRevision, u.get(1).Kvs[0].Lease)
-	case o.kind == opRetake:
-		a.finish(o, nil)
-		a.drop(p)
-	default:
-		a.again(o) // only the guard had changed
-	}
-}
-
-// again sends an op once more. a.mu is held.
-func (a *Authority) again(o *op) { a.queue = append(a.queue, o) }
-
-// made notes that a place is there. a.mu is held.
-func (a *Authority) made(o *op, created, token, ahead int64) {
-	p := o.p
-	p.created, p.token, p.phase = created, token, inLine
-	p.proven, p.from = p.s.alive, p.s.alive
-	if p.queuing != nil {
-		p.ahead, p.asOf, p.heard = int(ahead), created, a.clock.Now()
-		a.joined(p)
-	}
-	a.finish(o, nil)
-	if p.unwanted && p.waiter == "" {
-		a.remove(p, opRemove)
-	}
-}
-
-// madeUncounted notes that a place is there, and has its line read to learn who
-// is ahead. a.mu is held.
-func (a *Authority) madeUncounted(o *op, created, token int64) {
-	o.p.uncounted = true
-	a.made(o, created, token, 1)
-	a.resyncSoon(o.p.name)
-}
-
-func (a *Authority) concludeRefusal(o *op, line *pb.RangeResponse) {
-	first, err := readSpot(line.Kvs[0])
-	switch {
-	case first.key == o.p.key && first.lease == int64(o.p.s.id): // carried out before
-		a.made(o, first.created, first.mod, 0)
-		return
-	case err != nil:
-		a.finish(o, err)
-	default:
-		o.refused = &refused{first, line.Count}
-		a.finish(o, nil)
-	}
-	a.drop(o.p)
-}
-
-// concludeOther: the place is there although it should not be, or has changed.
-func (a *Authority) concludeOther(o *op, created, mod, lease int64) {
-	p := o.p
-	switch {
-	case lease != int64(p.s.id): // another client's: somebody took it over, or the same nonce was used twice
-		a.finish(o, errSessionOver)
-		a.drop(p)
-	case o.kind == opJoin: // carried out before
-		a.madeUncounted(o, created, mod)
-	case mod != p.token: // a retake that was carried out before
-		p.token = mod
-		a.finish(o, nil)
-	default:
-		a.again(o)
-	}
-}
-
-func (a *Authority) concludeRemove(o *op, u outcome) {
-	p := o.p
-	i := 0
-	if o.kind == opExpire {
-		i = 1
-		if !u.yes {
-			a.guardStands(p.s, u.get(0))
-		}
-	}
-	kvs := u.get(i).Kvs
-	if !u.yes && len(kvs) > 0 && kvs[0].ModRevision == p.token {
-		// Somebody has acted in this client's name: renewed it, perhaps.
-		p.phase = held
-		a.finish(o, errRenewedElsewhere)
-		return
-	}
-	a.removed(o, u.yes)
-}
-
-// removed ends a delete: by its own doing, or because the place was not there
-// any more. a.mu is held.
-func (a *Authority) removed(o *op, own bool) {
-	var err error
-	switch {
-	case !own && !o.unsure:
-		err = errEndedBefore
-	case o.kind == opRemove:
-		a.released.add(past{o.p.name, o.p.grant().Grant})
-	}
-	a.drop(o.p)
-	a.finish(o, err)
-}
-
-// guardStands takes what a Txn read of a session's guard key, and reports
-// whether the session lives. a.mu is held.
-func (a *Authority) guardStands(s *session, r *pb.RangeResponse) bool {
-	if len(r.Kvs) == 0 {
-		s.end(errLeaseGone)
-		return false
-	}
-	if g := r.Kvs[0].ModRevision; g != s.g {
-		s.g = g
-		s.touched = a.clock.Now()
-	}
-	return !s.over
 }
 
 func is(err, target error) bool {

@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,12 +47,13 @@ func (a *Authority) Close() error {
 	}
 	cancel()
 	a.cancel()
+	a.mu.Lock() // whoever has not seen the end yet has begun what is waited for
+	sessions := maps.Clone(a.all)
+	a.mu.Unlock()
 	a.group.Wait()
-	a.mu.Lock()
-	for s := range a.all {
+	for s := range sessions {
 		s.pulse.close()
 	}
-	a.mu.Unlock()
 	a.net.close()
 	if a.o.OwnClient {
 		a.client.Close()

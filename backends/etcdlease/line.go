@@ -71,6 +71,10 @@ func (a *Authority) joined(p *place) {
 	}
 	l := a.follow(p.name)
 	l.places[p] = struct{}{}
+	if a.news == nil || p.created <= a.news.began {
+		p.uncounted = true // made before the watch began anew
+		a.resyncSoon(p.name)
+	}
 	if l.floor > p.created {
 		p.floor = max(p.floor, l.floor)
 	}

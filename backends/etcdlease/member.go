@@ -3,6 +3,7 @@ package etcdlease
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -70,6 +71,7 @@ func (m *member) close() {
 // pulse keeps one lease alive over one stream, with one request outstanding: the
 // answers carry no request's number.
 type pulse struct {
+	mu     sync.Mutex // held over a request
 	m      *member
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
@@ -93,8 +95,10 @@ func (p *pulse) beat(ctx context.Context, base context.Context, m *member, id cl
 		}
 		return beat{ka.TTL, ka.GetRaftTerm(), ka.GetMemberId()}, nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.m != m || p.stream == nil {
-		p.close()
+		p.end()
 		sctx, cancel := context.WithCancel(clientv3.WithRequireLeader(base))
 		stop := context.AfterFunc(ctx, cancel)
 		stream, err := m.remote.LeaseKeepAlive(sctx)
@@ -116,7 +120,7 @@ func (p *pulse) beat(ctx context.Context, base context.Context, m *member, id cl
 		err = err2 // says more than Send's
 	}
 	if !stop() || err != nil {
-		p.close()
+		p.end()
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -126,8 +130,15 @@ func (p *pulse) beat(ctx context.Context, base context.Context, m *member, id cl
 }
 
 func (p *pulse) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end()
+}
+
+// end gives up the stream. p.mu is held.
+func (p *pulse) end() {
 	if p.stream != nil {
 		p.cancel()
-		*p = pulse{}
+		p.m, p.stream, p.cancel = nil, nil, nil
 	}
 }

@@ -54,6 +54,9 @@ func newNetwork(ctx context.Context, client *clientv3.Client, timeout time.Durat
 
 // close ends what goes on. The context has been cancelled before.
 func (n *network) close() {
+	n.mu.Lock() // a hunt that has not seen the end yet is counted by now
+	n.hunting = true
+	n.mu.Unlock()
 	n.group.Wait()
 	for _, m := range n.members {
 		m.close()
@@ -221,7 +224,7 @@ func definite(err error) bool {
 		return false
 	}
 	switch e.Code() {
-	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange:
+	case codes.InvalidArgument, codes.NotFound, codes.PermissionDenied, codes.Unauthenticated, codes.FailedPrecondition, codes.ResourceExhausted, codes.OutOfRange, codes.DataLoss:
 		return true
 	}
 	return false

@@ -49,6 +49,9 @@ func (a *Authority) Release(ctx context.Context, g authority.Grant) error {
 	case o.err == nil && o.kind == opRemove:
 		return nil
 	}
+	if o.kind == opRemove { // not there: perhaps since the request came twice
+		return a.releasedBefore(ctx, g)
+	}
 	return a.ended(ctx, g)
 }
 

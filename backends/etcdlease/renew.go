@@ -3,6 +3,7 @@ package etcdlease
 import (
 	"context"
 	"errors"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -88,17 +89,27 @@ func (a *Authority) own(g authority.Grant) *place {
 func (a *Authority) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
 	answers := make([]authority.Renewal, len(grants))
 	failed := map[*session]error{}
+	var foreign sync.WaitGroup
+	slots := make(chan struct{}, 16)
 	for i, g := range grants {
-		if err := failed[a.sessionOf(g)]; err != nil {
-			answers[i].Err = err
+		s := a.sessionOf(g)
+		if s == nil { // another client's, or none: each costs requests of its own
+			slots <- struct{}{}
+			foreign.Go(func() {
+				answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
+				<-slots
+			})
 			continue
 		}
-		answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
+		if answers[i].Err = failed[s]; answers[i].Err == nil {
+			answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
+		}
 		var f *roundError
 		if errors.As(answers[i].Err, &f) {
-			failed[f.s] = answers[i].Err
+			failed[f.s] = f
 		}
 	}
+	foreign.Wait()
 	return answers
 }
 

@@ -36,6 +36,11 @@ var errLeaderChanged = errors.New("the leader changed in between")
 
 // begin starts a round, unless one is under way. a.mu is held.
 func (s *session) begin() *round {
+	if s.a.ctx.Err() != nil {
+		r := &round{done: make(chan struct{}), err: errClosed()}
+		close(r.done)
+		return r
+	}
 	if s.round == nil {
 		r := &round{done: make(chan struct{})}
 		s.round = r

@@ -16,7 +16,8 @@ import (
 // every 100 ms; this one is always up to date.
 type watch struct {
 	ready     chan struct{} // closed when it has begun
-	last      int64         // revision up to which it has been read; the loop's own
+	last      int64         // revision up to which it has been read
+	began     int64         // revision since which nothing was missed
 	idleSince authority.Instant
 }
 
@@ -86,14 +87,16 @@ func (a *Authority) hearFrom(w *watch, m *member) error {
 	news := m.watcher.Watch(ctx, a.keys.floors(), opts...)
 	ask := time.NewTicker(watchAsk)
 	defer ask.Stop()
-	heard := a.clock.Now()
+	heard, begun := a.clock.Now(), false
 	for {
 		select {
 		case r, ok := <-news:
 			if !ok {
 				return fmt.Errorf("the watch ended: %w", context.Cause(ctx))
 			}
-			heard = a.clock.Now()
+			if begun = begun || r.Created; begun { // until then it only echoes
+				heard = a.clock.Now()
+			}
 			if err := a.takeNews(w, r); err != nil {
 				return err
 			}
@@ -141,7 +144,7 @@ func (a *Authority) takeNews(w *watch, r clientv3.WatchResponse) error {
 	if r.Created {
 		begin := w.last == 0
 		if begin {
-			w.last = r.Header.Revision
+			w.last, w.began = r.Header.Revision, r.Header.Revision
 		}
 		select {
 		case <-w.ready:

@@ -32,7 +32,7 @@ func conform(t *testing.T, dial func() (*clientv3.Client, error)) {
 		return a
 	}
 	authoritytest.Run(t, authoritytest.Subject{
-		Forgets: true, Length: 2 * time.Second, Late: 500 * time.Millisecond,
+		Forgets: true, Length: 4 * time.Second, Late: time.Second,
 		Open: func(t *testing.T) authoritytest.Handle {
 			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
 			return authoritytest.Handle{

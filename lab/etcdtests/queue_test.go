@@ -29,7 +29,12 @@ func (w *world) crowd(ctx context.Context, name string, length time.Duration, n 
 		})
 	}
 	w.Cleanup(wg.Wait)
-	w.eventually("everybody stands in line", func() bool { return len(w.places(name)) == n*len(parties)+1 })
+	// One create of a name at a time, for each client.
+	for deadline := w.within(2 * time.Minute); len(w.places(name)) != n*len(parties)+1; time.Sleep(50 * time.Millisecond) {
+		if deadline.Err() != nil {
+			w.Fatalf("%d stand in line, not %d", len(w.places(name))-1, n*len(parties))
+		}
+	}
 	return out
 }
 
