@@ -17,12 +17,15 @@ import (
 // struckRequests is how many of a life's requests are struck, each by itself.
 const struckRequests = 14
 
-// TestEveryRequestAndAnswerOnceLostLateAndRepeated: a whole life of two leases,
-// with one message lost, late or repeated. Whatever it is: the acquires succeed,
-// tokens grow, nobody holds beside another, and nothing is left.
-func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
-	for _, kind := range []grpcfault.Fault{
+// strikes are all faults, each in a life of its own.
+func strikes() []grpcfault.Fault {
+	var all []grpcfault.Fault
+	each := func(n int, f grpcfault.Fault) {
+		for f.N = 1; f.N <= n; f.N++ {
+			all = append(all, f)
+		}
+	}
+	for _, f := range []grpcfault.Fault{
 		{Kind: grpcfault.LoseRequest, Broken: true},
 		{Kind: grpcfault.LoseAnswer, Broken: true},
 		{Kind: grpcfault.DelayRequest, Delay: 300 * time.Millisecond},
@@ -33,20 +36,32 @@ func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
 		{Kind: grpcfault.RetryRequest},
 		{Kind: grpcfault.RepeatAnswer},
 	} {
-		for n := range struckRequests {
-			fault := kind
-			fault.N = n + 1
-			t.Run(fmt.Sprintf("%v %v", fault, fault.Delay), func(t *testing.T) {
-				t.Parallel()
-				w := all.on(t)
-				l := life{world: w, struck: w.party(), free: w.party(), retried: fault.Kind == grpcfault.RetryRequest}
-				l.struck.layer.Arm(fault)
-				l.run()
-				if l.struck.layer.Struck() != 1 {
-					t.Errorf("a life has only %d requests", len(l.struck.layer.Requests()))
-				}
-			})
-		}
+		each(struckRequests, f)
+	}
+	// Lost without a word: the caller only waits.
+	for method, n := range map[string]int{txn: 6, keepAlive: 1, leaseKeys: 1, "KV/Range": 1, "Lease/LeaseGrant": 1, "Maintenance/Status": 1} {
+		each(n, grpcfault.Fault{Method: method, Kind: grpcfault.LoseRequest})
+		each(n, grpcfault.Fault{Method: method, Kind: grpcfault.LoseAnswer})
+	}
+	return all
+}
+
+// TestEveryRequestAndAnswerOnceLostLateAndRepeated: a whole life of two leases,
+// with one message lost, late or repeated. Whatever it is: the acquires succeed,
+// tokens grow, nobody holds beside another, and nothing is left.
+func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for _, fault := range strikes() {
+		t.Run(fmt.Sprintf("%v %v", fault, fault.Delay), func(t *testing.T) {
+			t.Parallel()
+			w := all.on(t)
+			l := life{world: w, struck: w.party(), free: w.party(), retried: fault.Kind == grpcfault.RetryRequest}
+			l.struck.layer.Arm(fault)
+			l.run()
+			if l.struck.layer.Struck() != 1 {
+				t.Errorf("a life has only these requests: %v", l.struck.layer.Requests())
+			}
+		})
 	}
 }
 

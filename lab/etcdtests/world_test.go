@@ -95,9 +95,9 @@ func (p *party) stint(o stint.Options) *stint.Client {
 	return c
 }
 
-// cut cuts the party off from all members; open undoes it.
+// cut cuts the party off from all members; open undoes it, and delays.
 func (p *party) cut()  { p.door.Each(func(l *etcdcluster.Link) { l.Cut() }) }
-func (p *party) open() { p.door.Each(func(l *etcdcluster.Link) { l.Open() }) }
+func (p *party) open() { p.door.Each(func(l *etcdcluster.Link) { l.Open(); l.Delay(0) }) }
 
 func (w *world) within(d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(w.Context(), d)
