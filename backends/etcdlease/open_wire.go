@@ -104,7 +104,13 @@ func (c *wire) Read(b []byte) (int, error) {
 			}
 		}
 	}
-	if err != nil && c.readAt.Load() == 0 {
+	switch {
+	case err == nil:
+	case c.readAt.Load() != 0:
+		if !errors.Is(err, net.ErrClosed) {
+			c.of.failed(c.server, errors.New("it has closed the connection"))
+		}
+	default:
 		if why := c.unread(err); why != nil {
 			c.of.failed(c.server, why)
 		}
@@ -233,7 +239,7 @@ func (w *wires) state(host string) error {
 		case read == 0 && last != nil && open < silence: // what came of the last one says more
 		case read == 0:
 			return fmt.Errorf("it accepted a connection %v ago and has not answered yet", open.Round(time.Millisecond))
-		case sent != 0 && now.Sub(sent) > time.Second/2:
+		case sent != 0 && now.Sub(sent) > time.Second/10:
 			return fmt.Errorf("it has not answered for %v", now.Sub(sent).Round(time.Millisecond))
 		}
 	}
