@@ -61,7 +61,6 @@ func (s shortStream) RecvMsg(m any) error {
 // the middle of its renewals, and at the moment at which its rival learns that it
 // has the lease, the holder has stopped.
 func TestAServerWhoseClockRunsFastDoesNotOutrunTheStopTime(t *testing.T) {
-	t.Parallel()
 	const holders, length = 12, 5 * time.Second
 	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	rival := all.party()

@@ -93,7 +93,7 @@ func TestARotatedPasswordCostsNothing(t *testing.T) {
 	w := withUsers(t, 1)
 	w.user("worker", "first", readWrite)
 	file := w.file("", "first\n")
-	o := stint.Options{TTL: 5 * time.Second}
+	o := stint.Options{TTL: 10 * time.Second}
 	url := w.url("etcd", "worker@", "password-file="+file)
 	c, d := w.client(url, o), w.client(url, o)
 	l, err := c.Acquire(w.long(), "job")
@@ -127,7 +127,7 @@ func TestALeaseWhosePasswordIsWrongEndsInTime(t *testing.T) {
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
 	file := w.file("", "hunter2")
-	c := w.client(w.url("etcd", "worker@", "password-file="+file), stint.Options{TTL: 3 * time.Second})
+	c := w.client(w.url("etcd", "worker@", "password-file="+file), stint.Options{TTL: 6 * time.Second})
 	l, err := c.Acquire(w.long(), "job")
 	w.must(err)
 	_, err = w.raw.UserChangePassword(w.long(), "worker", "hunter3")
@@ -145,7 +145,7 @@ func TestALeaseWhoseRightIsTakenEndsInTime(t *testing.T) {
 	t.Parallel()
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
-	c := w.client(w.url("etcd", "worker:hunter2@", ""), stint.Options{TTL: 3 * time.Second})
+	c := w.client(w.url("etcd", "worker:hunter2@", ""), stint.Options{TTL: 6 * time.Second})
 	l, err := c.Acquire(w.long(), "job")
 	w.must(err)
 	p := w.prefix + "/"

@@ -15,7 +15,6 @@ import (
 // TestTenThousandLongNamesFitIntoOneMessage: a proof of all locks of a client
 // lists their keys, and gRPC's own limit is 4 MiB.
 func TestTenThousandLongNamesFitIntoOneMessage(t *testing.T) {
-	t.Parallel()
 	const locks = 10_000
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a := w.open(w.url("etcd", "", ""))

@@ -97,7 +97,7 @@ func (w *world) renewed(l *stint.Lease, o stint.Options) {
 // time it has expired, and what it says tells why.
 func (w *world) ends(l *stint.Lease, why string) {
 	w.Helper()
-	stop := l.Status().Stop
+	var stop authority.Instant // zero: it had ended before
 	for ctx := w.long(); l.Err() == nil; time.Sleep(time.Millisecond) {
 		if s := l.Status(); s.Held {
 			stop = s.Stop
@@ -116,11 +116,11 @@ func (w *world) ends(l *stint.Lease, why string) {
 	}
 }
 
-// refused tries to acquire for 3 s, and expects an error that says why.
+// refused tries to acquire for 6 s, and expects an error that says why.
 func (w *world) refused(c *stint.Client, why string) error {
 	w.Helper()
 	began := now()
-	brief, err := c.With(stint.Options{TTL: 3 * time.Second, Wait: 3 * time.Second})
+	brief, err := c.With(stint.Options{TTL: 6 * time.Second, Wait: 6 * time.Second})
 	w.must(err)
 	_, err = brief.Acquire(w.long(), "other")
 	if err == nil || !strings.Contains(err.Error(), why) {
