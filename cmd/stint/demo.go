@@ -15,7 +15,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/billing"
+	"github.com/stint-dev/stint/cmd/stint/internal/demonodes"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 )
 
 const demoBillingLong = `Runs a real job with a real fault. Three worker processes contend for the right
@@ -23,6 +25,10 @@ to bill 50,000 invoices in 10 chunks; authority and store are SQLite files in a
 private folder, which is removed at the end. Worker A is stopped with SIGSTOP for
 one and a half leases, with chunk 2 in its buffer, just after the check of its
 lease has passed. Another worker takes over. Then A wakes and sends its chunk.
+
+With --authority etcd the leases come from three real etcd processes, and the one
+that leads is killed with SIGKILL while B holds: B keeps its lease, with the same
+token, under the next leader.
 
 Afterwards every invoice is counted from the database. Its table of charges has
 no unique key, so that a double bill would show.
@@ -43,6 +49,7 @@ func demoCommand() *cobra.Command {
 
 type demoFlags struct {
 	speed                int
+	authority            string
 	unfenced, json, keep bool
 }
 
@@ -55,7 +62,9 @@ func demoBillingCommand() *cobra.Command {
 		Args:  exactly(),
 		RunE:  func(c *cobra.Command, _ []string) error { return demoBilling(c.Context(), c.OutOrStdout(), f) },
 	}
-	c.Flags().IntVar(&f.speed, "speed", 5, "1, 2, 5 or 10 times as fast as a lease of 10 s")
+	c.Flags().IntVar(&f.speed, "speed", 0, "1, 2, 5 or 10 times as fast as a lease of 10 s; 1 or 2 with etcd (default 5, or 2 with etcd)")
+	c.Flags().StringVar(&f.authority, "authority", "sqlite", "what grants the leases: sqlite (a file), or etcd (three processes)")
+	settings.NoEnv(c.Flags().Lookup("authority")) // STINT_AUTHORITY is a real one
 	c.Flags().BoolVar(&f.unfenced, "unfenced", false, "write without asking the fence, and see what happens")
 	c.Flags().BoolVar(&f.json, "json", false, "tell every step as a line of JSON")
 	c.Flags().BoolVar(&f.keep, "keep", false, "keep the databases, and say where they are")
@@ -77,14 +86,36 @@ func demoWorkerCommand() *cobra.Command {
 	}
 }
 
+// complete fills in the speed, and refuses what cannot be meant.
+func (f *demoFlags) complete() error {
+	see := "see: stint demo billing --help"
+	etcd := f.authority == "etcd"
+	switch {
+	case !etcd && f.authority != "sqlite":
+		return report.Usage("--authority "+f.authority+": the demo makes its own, sqlite or etcd", see)
+	case f.speed == 0 && etcd:
+		f.speed = 2
+	case f.speed == 0:
+		f.speed = 5
+	case !slices.Contains([]int{1, 2, 5, 10}, f.speed):
+		return report.Usage(fmt.Sprintf("--speed %d: it is 1, 2, 5 or 10", f.speed), see)
+	case etcd && f.ttl() < demonodes.Shortest:
+		return report.Usage(fmt.Sprintf("--speed %d makes leases of %v, which may not outlive the time in which another leader is elected", f.speed, f.ttl()),
+			"give --speed 1 or 2 with --authority etcd")
+	}
+	return nil
+}
+
+func (f *demoFlags) ttl() time.Duration { return 10 * time.Second / time.Duration(f.speed) }
+
 // interrupted is why the demo ended early.
 type interrupted struct{ by syscall.Signal }
 
 func (i interrupted) Error() string { return i.by.String() }
 
 func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
-	if !slices.Contains([]int{1, 2, 5, 10}, f.speed) {
-		return report.Usage(fmt.Sprintf("--speed %d: it is 1, 2, 5 or 10", f.speed), "see: stint demo billing --help")
+	if err := f.complete(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,7 +129,7 @@ func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
 		case <-ctx.Done():
 		}
 	}()
-	count, err := demoShow(ctx, w, f)
+	count, kept, err := demoShow(ctx, w, f)
 	if i, ok := errors.AsType[interrupted](err); ok {
 		return exitCode(128 + int(i.by))
 	}
@@ -107,7 +138,7 @@ func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
 			Data: "the demo uses a private folder only; none of your data was touched", Do: "run it again, with a lower --speed if the machine is busy"}
 	}
 	if !f.json {
-		fmt.Fprintln(w, count.Explain(f.unfenced))
+		fmt.Fprintln(w, count.Explain(f.unfenced)+kept)
 	}
 	if !count.OK() {
 		return exitCode(1)
@@ -117,14 +148,14 @@ func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
 
 // demoShow plays the story in a folder of its own. When it returns, no process
 // and, without --keep, no file is left.
-func demoShow(ctx context.Context, w io.Writer, f demoFlags) (count billing.Count, err error) {
+func demoShow(ctx context.Context, w io.Writer, f demoFlags) (count billing.Count, kept string, err error) {
 	exe, err := os.Executable()
 	if err != nil {
-		return count, err
+		return count, "", err
 	}
 	dir, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {
-		return count, err
+		return count, "", err
 	}
 	defer func() {
 		if !f.keep {
@@ -133,14 +164,37 @@ func demoShow(ctx context.Context, w io.Writer, f demoFlags) (count billing.Coun
 	}()
 	show := &billing.Show{
 		Dir: dir, Worker: []string{exe, "demo", "billing-worker"},
-		TTL: 10 * time.Second / time.Duration(f.speed), Unfenced: f.unfenced, Tell: billing.Lines{W: w}.Tell,
+		TTL: f.ttl(), Unfenced: f.unfenced, Tell: billing.Lines{W: w}.Tell,
+	}
+	if f.authority == "etcd" {
+		nodes, err := startNodes(ctx, exe, dir)
+		if err != nil {
+			return count, "", err
+		}
+		defer nodes.Kill()
+		show.Nodes = nodes
 	}
 	if !f.json {
 		t := &billing.Timeline{W: w, Color: colored(w)}
-		t.Head(show.TTL, dir, f.keep)
+		t.Head(show, f.keep)
 		show.Tell = t.Tell
 	}
-	return show.Run(ctx)
+	if count, err = show.Run(ctx); err == nil && show.Kept() != "" {
+		kept = "\n\n" + show.Kept()
+	}
+	return count, kept, err
+}
+
+// startNodes waits for the authority's processes; why it was interrupted stays
+// the reason.
+func startNodes(ctx context.Context, exe, dir string) (*demonodes.Nodes, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("the nodes took too long to start"))
+	defer cancel()
+	n, err := demonodes.Start(ctx, exe, dir)
+	if err != nil && context.Cause(ctx) != nil {
+		err = context.Cause(ctx)
+	}
+	return n, err
 }
 
 // colored tells whether w is a terminal whose user wants colours.

@@ -47,11 +47,16 @@ type demo struct {
 
 func startDemo(t *testing.T, args ...string) *demo {
 	t.Helper()
+	return startDemoAt(t, "10", args...)
+}
+
+func startDemoAt(t *testing.T, speed string, args ...string) *demo {
+	t.Helper()
 	exe, err := shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &demo{Cmd: exec.Command(exe, append([]string{"demo", "billing", "--speed", "10"}, args...)...), tmp: t.TempDir()}
+	d := &demo{Cmd: exec.Command(exe, append([]string{"demo", "billing", "--speed", speed}, args...)...), tmp: t.TempDir()}
 	d.Env = append(os.Environ(), "TMPDIR="+d.tmp)
 	d.Stderr = &d.stderr
 	out, err := d.StdoutPipe()
@@ -250,5 +255,38 @@ func TestDemoRefusesOtherSpeeds(t *testing.T) {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 64 || !bytes.Contains(out, []byte("1, 2, 5 or 10")) {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Three real etcd processes; the one that leads is killed while B holds.
+func TestDemoOnEtcdOutlivesTheLeader(t *testing.T) {
+	t.Parallel()
+	d := startDemoAt(t, "2", "--authority", "etcd")
+	d.ends(t, 0)
+	d.says(t, "is killed with SIGKILL while B holds the lease", "another node leads: n", "has renewed with the new leader: the same lease",
+		"sends chunk 2: REFUSED", "50,000 charged once, 0 twice, 0 never", "B kept it, with the")
+}
+
+func TestDemoOnEtcdKilledLeavesNoNodes(t *testing.T) {
+	t.Parallel()
+	d := startDemoAt(t, "2", "--authority", "etcd")
+	if !d.until("bills chunk 1") {
+		t.Fatal("nothing was billed")
+	}
+	if left := processesOf(t, d.tmp); len(left) != 6 {
+		t.Errorf("the processes are %v, want 3 workers and 3 nodes", left)
+	}
+	if err := d.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	d.Wait()
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left := processesOf(t, d.tmp)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left: %v", left)
+		}
 	}
 }

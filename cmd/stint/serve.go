@@ -59,6 +59,7 @@ type serveFlags struct {
 	rootPassword   string
 	quota          settings.Bytes
 	quiet, verbose bool
+	untilStdinEnds bool // the demo's nodes are not to outlive it
 }
 
 func serveCommand() *cobra.Command {
@@ -90,6 +91,8 @@ func serveCommand() *cobra.Command {
 	f.StringVar(&o.log, "log", "text", "how to log to standard error: text or json")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "log warnings and errors only")
 	f.BoolVar(&o.verbose, "verbose", false, "log what etcd has to say, too")
+	f.BoolVar(&o.untilStdinEnds, "until-stdin-ends", false, "stop when standard input ends")
+	_ = f.MarkHidden("until-stdin-ends")
 	c.AddCommand(serveStatusCommand(), serveUserCommand())
 	return c
 }
@@ -200,6 +203,12 @@ func (o *serveFlags) serve(ctx context.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if o.untilStdinEnds {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			stop()
+		}()
+	}
 	log := o.node.Log
 	log.Info("starting", "data", o.node.Data)
 	n, err := etcdnode.Start(ctx, o.node)

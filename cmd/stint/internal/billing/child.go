@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
+	_ "github.com/stint-dev/stint/backends/etcdlease"          // the authority of an etcd:// URL
 	_ "github.com/stint-dev/stint/backends/sqlite/sqlitelease" // the authority of a sqlite:// URL
 	"github.com/stint-dev/stint/fence/sqlfence"
 

@@ -41,6 +41,11 @@ const (
 	Woken   Step = "woken"   // continued with SIGCONT
 	Exited  Step = "exited"  // the process is gone
 	Verdict Step = "verdict" // the invoices are counted
+
+	// Told by the supervisor of the authority's nodes.
+	LeaderKilled Step = "leader killed" // with SIGKILL, while B holds
+	LeaderNew    Step = "new leader"    // of those that are left
+	Survived     Step = "survived"      // B renewed with the new leader, under the same token
 )
 
 // Steps are those at which every fault is tried.

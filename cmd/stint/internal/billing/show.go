@@ -18,6 +18,7 @@ type Show struct {
 	TTL      time.Duration // lease length; everything else is in proportion
 	Unfenced bool          //
 	Tell     func(Event)   // called in order, by one goroutine
+	Nodes    Nodes         // of an authority with a leader, who is killed while B holds; nil: a file in Dir
 
 	chunks, perChunk int // for tests; zero: the story's
 	events           chan Event
@@ -31,6 +32,7 @@ type Show struct {
 	zombie           fence.Token // A's token when it was frozen
 	second, third    bool        // B and C were started
 	exited           int
+	failover         failover
 }
 
 const (
@@ -45,6 +47,14 @@ func StoreFile(dir string) string { return filepath.Join(dir, "store.db") }
 // AuthorityURL is the authority of a run in dir.
 func AuthorityURL(dir string) string {
 	return (&url.URL{Scheme: "sqlite", Path: filepath.Join(dir, "leases.db")}).String()
+}
+
+// Authority is the URL of the run's authority.
+func (s *Show) Authority() string {
+	if s.Nodes != nil {
+		return s.Nodes.URL()
+	}
+	return AuthorityURL(s.Dir)
 }
 
 // Run plays the story and counts the invoices afterwards. When it returns, no
@@ -63,7 +73,12 @@ func (s *Show) Run(ctx context.Context) (Count, error) {
 	defer cancel()
 	s.events, s.over, s.start = make(chan Event, 64), make(chan struct{}), time.Now()
 	defer s.cast.Kill()
-	defer close(s.over)
+	defer func() {
+		cancel()
+		close(s.over)
+		s.failover.asking.Wait()
+	}()
+	s.failover.ctx = ctx
 	if err := s.play(ctx); err != nil {
 		return Count{}, err
 	}
@@ -123,6 +138,9 @@ func (s *Show) play(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.Nodes != nil && !s.failover.survived {
+		return errors.New("worker B lost its lease with the leader that was killed: is the machine too busy to elect another one in time?")
+	}
 	if !s.woken {
 		return errors.New("worker A lost its lease before it could be frozen, so there was no late write to see")
 	}
@@ -133,6 +151,9 @@ func (s *Show) play(ctx context.Context) error {
 func (s *Show) on(e Event) error {
 	e.Late = s.woken && e.Step == AfterCommit && e.Err == "" && e.Token == s.zombie
 	s.tell(e)
+	if err := s.follow(e); err != nil {
+		return err
+	}
 	switch {
 	case e.Step == AfterAcquire && !s.second:
 		s.second = true
@@ -166,7 +187,7 @@ func (s *Show) enterRival(who string) error {
 // enter starts a worker process.
 func (s *Show) enter(who string, h Hold) (*Process, error) {
 	p, err := Start(s.Worker, Config{
-		Who: who, Store: StoreFile(s.Dir), Authority: AuthorityURL(s.Dir),
+		Who: who, Store: StoreFile(s.Dir), Authority: s.Authority(),
 		TTL: s.TTL, Pace: s.TTL / 5, Unfenced: s.Unfenced, Hold: h,
 	}, func(e Event) {
 		select {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
 
 // Teller shows events as they happen.
@@ -46,10 +45,14 @@ const (
 var lanes = []string{"A", "B", "C"}
 
 // Head says what is about to be seen, and names the columns.
-func (t *Timeline) Head(ttl time.Duration, dir string, kept bool) {
+func (t *Timeline) Head(s *Show, kept bool) {
+	authority, gone := s.Authority(), "three etcd processes, ended at the end"
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"
+	}
+	if s.Nodes == nil {
+		gone = fate
 	}
 	fmt.Fprintf(t.W, `Three worker processes contend for the lease %q (length %v). The holder
 bills %s invoices in %d chunks.
@@ -60,8 +63,8 @@ Authority: %s (%s)
   o acts    X is refused by the fence           ! writes too late
 
 %8s  %s  token
-`, JobName, ttl, comma(storyChunks*storyPerChunk), storyChunks,
-		StoreFile(dir), fate, AuthorityURL(dir), fate, "time", strings.Join(lanes, " "))
+`, JobName, s.TTL, comma(storyChunks*storyPerChunk), storyChunks,
+		StoreFile(s.Dir), fate, authority, gone, "time", strings.Join(lanes, " "))
 }
 
 // Tell writes e's line, if it has one, and moves the lanes.
@@ -170,6 +173,12 @@ func (t *Timeline) line(e Event) (string, byte) {
 		return "releases the lease", markActs
 	case Frozen:
 		return "is stopped with SIGSTOP " + e.Note, laneFrozen
+	case LeaderKilled:
+		return "the leader, " + e.Note + ", is killed with SIGKILL while B holds the lease", laneFrozen
+	case LeaderNew:
+		return "another node leads: " + e.Note, markActs
+	case Survived:
+		return fmt.Sprintf("has renewed with the new leader: the same lease, token %d", e.Token), markActs
 	case Woken:
 		return "wakes (SIGCONT) and believes that it still holds the lease", markActs
 	}

@@ -23,6 +23,14 @@ func EnvName(flag string) string {
 	return "STINT_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// NoEnv takes the variable from one command's flag that means something else
+// than the flag of that name elsewhere.
+func NoEnv(f *pflag.Flag) {
+	f.Annotations = map[string][]string{noEnv: nil}
+}
+
+const noEnv = "stint-no-variable"
+
 // neverEmpty are variables that an empty value does not unset: a script that
 // fails to fill in its store would run without any fence.
 var neverEmpty = map[string]bool{"fence": true}
@@ -40,6 +48,9 @@ func FromEnv(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() != "false" })
 	flags.VisitAll(func(f *pflag.Flag) {
 		env := EnvName(f.Name)
+		if _, without := f.Annotations[noEnv]; without {
+			return
+		}
 		if first != nil || f.Changed || env == "" || given[excludes[f.Name]] {
 			return
 		}
