@@ -84,7 +84,10 @@ func (a *Authority) hearFrom(w *watch, m *member) error {
 	if w.last > 0 {
 		opts = append(opts, clientv3.WithRev(w.last+1))
 	}
+	// Watch itself does not return while the member is not there.
+	unanswered := time.AfterFunc(watchDeath, cancel)
 	news := m.watcher.Watch(ctx, a.keys.floors(), opts...)
+	unanswered.Stop()
 	ask := time.NewTicker(watchAsk)
 	defer ask.Stop()
 	heard, begun := a.clock.Now(), false
