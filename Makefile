@@ -10,10 +10,10 @@ STATICCHECK := bin/staticcheck
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench plant clean need
+.PHONY: help build demo test lint bench bench-etcd plant clean need
 
 help: ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
 
 build: need ## make bin/stint
 	$(GO) build -buildvcs=$(VCS) -o bin/stint ./cmd/stint
@@ -45,6 +45,11 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 bench: need ## measure what the project promises; fails when a bar is missed
 	$(GO) run -buildvcs=$(VCS) ./bench
+
+# Servers and all, about ten minutes; `go run ./bench/etcd -quick` only shows that
+# it works.
+bench-etcd: need ## etcd's own locks beside ours; fails when a bar is missed
+	$(GO) run -buildvcs=$(VCS) ./bench/etcd
 
 # Each bug is compiled in place of the protocol's own file, and hunted.
 plant: need ## plant bugs in the protocol, and see what catches them
