@@ -89,8 +89,11 @@ func (rt *runtime) joinEarly() {
 	for _, r := range rt.renewals {
 		limit = max(limit, now.Add(r.lease.machine.Early()))
 	}
-	rt.early = rt.timers.until(rt.early[:0], 0, limit)
+	rt.early = rt.timers.until(rt.early[:0], 0, limit, ticksPerTurn)
 	for _, l := range rt.early {
+		if len(rt.renewals) >= ticksPerTurn {
+			break // the next round is theirs
+		}
 		if l.ctx != nil && len(l.calls) == 0 { // held, and nothing is under way
 			rt.beat(l)
 			rt.stepAt(l, rt.now(), protocol.RenewEarly{})

@@ -48,6 +48,22 @@ func TestLeasesTakenAtAnyTimeAreRenewedInFewRounds(t *testing.T) {
 	})
 }
 
+func TestManyMoreThanARoundTakesAreRenewedInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		net := faulty.NewBulk(b.inner, nil)
+		leases := b.acquireMany(b.clientOf(net, Options{}), 2*ticksPerTurn+100, 0)
+		b.sleepUntil(30 * time.Second)
+		for _, l := range leases {
+			if s := l.Status(); !s.Held || s.Renewals < 9 || s.Retries != 0 {
+				t.Fatalf("%s: %+v", l.Name(), s)
+			}
+		}
+		if n := net.Count("renewall"); n > 10*5 {
+			t.Errorf("%d rounds in 10 times 3 s", n)
+		}
+	})
+}
+
 func TestARoundWithoutAnAnswerIsUnknownForEachOfItsLeases(t *testing.T) {
 	for _, f := range []faulty.Fault{faulty.DropRequest, faulty.DropAnswer, {DropAnswer: true, Hang: true}} {
 		inBubble(t, func(t *testing.T, b *bubble) {

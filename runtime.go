@@ -124,7 +124,7 @@ func (rt *runtime) turn() {
 	rt.inbox, rt.spare = rt.spare, nil
 	rt.mu.Unlock()
 	rt.steps = 0 // what was taken from the queue is judged by a time that was read after that
-	for now := rt.now(); len(rt.timers) > 0 && rt.timers[0].at <= now; {
+	for now, n := rt.now(), 0; n < ticksPerTurn && len(rt.timers) > 0 && rt.timers[0].at <= now; n++ {
 		l := rt.timers[0].lease
 		batch = append(batch, posted{at: l.at, lease: l, event: protocol.Tick{}})
 		rt.arm(l, 0)
@@ -185,6 +185,10 @@ func (rt *runtime) now() authority.Instant {
 }
 
 const stepsPerReading = 32
+
+// ticksPerTurn bounds what is due at once, and with it a round and the room that
+// the loop keeps. The alarm rings at once for the rest.
+const ticksPerTurn = 1000
 
 // step moves one machine.
 func (rt *runtime) step(l *Lease, ev protocol.Event) {

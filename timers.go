@@ -84,14 +84,15 @@ func (t *timers) remove(l *Lease) {
 	}
 }
 
-// until appends the leases at and below a place whose time comes by a limit.
-func (t timers) until(found []*Lease, place int, limit authority.Instant) []*Lease {
-	if place >= len(t) || t[place].at > limit {
+// until appends the leases at and below a place whose time comes by a limit, up
+// to a number.
+func (t timers) until(found []*Lease, place int, limit authority.Instant, most int) []*Lease {
+	if place >= len(t) || t[place].at > limit || len(found) >= most {
 		return found
 	}
 	found = append(found, t[place].lease)
 	for c := range children {
-		found = t.until(found, place*children+1+c, limit)
+		found = t.until(found, place*children+1+c, limit, most)
 	}
 	return found
 }

@@ -27,7 +27,10 @@ func TestTimersComeOutInOrder(t *testing.T) {
 			}
 		}
 		limit := authority.Instant(rapid.IntRange(0, 30).Draw(t, "limit"))
-		found := rt.timers.until(nil, 0, limit)
+		found := rt.timers.until(nil, 0, limit, len(leases))
+		if few := rt.timers.until(nil, 0, limit, 3); len(few) != min(3, len(found)) {
+			t.Fatalf("%d of %d, asked for 3", len(few), len(found))
+		}
 		for _, l := range found {
 			if !set[l] || l.at > limit {
 				t.Fatalf("until %v found %v", limit, l.at)
