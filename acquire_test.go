@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,6 +174,41 @@ func TestAcquireReturnsByItsDeadlineWhenNobodyAnswers(t *testing.T) {
 		_, err := b.client(Options{}).Acquire(ctx, "job")
 		if took := b.clock.Now().Sub(at); !errors.Is(err, context.DeadlineExceeded) || took > 2*time.Second {
 			t.Fatalf("%v after %v", err, took)
+		}
+	})
+}
+
+// TestAnAcquireThatIsCancelledSaysWhatTheAuthoritySaidLast: "deadline exceeded"
+// alone would not tell a wrong password from a long line.
+func TestAnAcquireThatIsCancelledSaysWhatTheAuthoritySaidLast(t *testing.T) {
+	failing := func(op string, n int) faulty.Fault {
+		if op == "acquire" && n <= 2 {
+			return faulty.DropRequest
+		}
+		return faulty.Fault{DropRequest: true, Hang: true}
+	}
+	stopped := errors.New("shutting down")
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.net.SetPlan(failing)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_, errs := background(ctx, b.client(Options{}), "job")
+		time.Sleep(time.Second)
+		cancel(stopped)
+		err := <-errs
+		if !errors.Is(err, stopped) || !errors.Is(err, faulty.ErrDropped) || !strings.Contains(err.Error(), "shutting down; at last: ") {
+			t.Errorf("got %v", err)
+		}
+	})
+	inBubble(t, func(t *testing.T, b *bubble) { // it fails at first, then answers that another holds
+		must[*Lease](t)(b.client(Options{}).TryAcquire(t.Context(), "job"))
+		b.net.SetPlan(nth("acquire", b.net.Count("acquire")+1, faulty.DropRequest))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var trouble counter
+		_, errs := background(ctx, b.client(Options{Retrying: func(error) { trouble.add() }}), "job")
+		time.Sleep(2 * time.Second)
+		cancel(stopped)
+		if err := <-errs; !errors.Is(err, stopped) || errors.Is(err, faulty.ErrDropped) || trouble.value() != 1 {
+			t.Errorf("after %d failures that were over: %v", trouble.value(), err)
 		}
 	})
 }

@@ -111,6 +111,10 @@ func acquireError(name string, end protocol.End) error {
 		return fmt.Errorf("stint: waited as long as was asked: %w", end.Err)
 	case protocol.TooLate:
 		return fmt.Errorf("stint: acquiring %q: %w: %w", name, ErrTooLate, end.Err)
+	case protocol.Cancelled:
+		if end.Last != nil {
+			return fmt.Errorf("stint: acquiring %q: %w; at last: %w", name, end.Err, end.Last)
+		}
 	case protocol.NoAnswer:
 		if end.Err == nil {
 			return fmt.Errorf("stint: acquiring %q: %w", name, ErrNoAnswer)

@@ -146,7 +146,8 @@ func (c *Client) TryAcquire(ctx context.Context, name string) (*Lease, error) {
 
 // Acquire waits for the lease, in line where the authority keeps one. ctx ends
 // the wait and, later, the lease; Options.Wait bounds the waiting alone. A wait
-// that ends leaves nothing behind.
+// that ends leaves nothing behind. Where ctx ends while the authority fails, the
+// error matches ctx's cause and what the authority said last.
 func (c *Client) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return c.acquire(ctx, name, true)
 }

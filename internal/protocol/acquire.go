@@ -142,7 +142,7 @@ func (h *Holder) refused(held *authority.HeldError) {
 	if h.phase != asking || h.open(OpAcquire) > 0 {
 		return // a later try is under way and knows better
 	}
-	h.held = held
+	h.held, h.lastErr = held, nil
 	h.inLine = h.cfg.Wait && h.cfg.Queuer
 	if !h.cfg.Wait {
 		h.fail(End{Reason: Refused, Err: held})

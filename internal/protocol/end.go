@@ -58,6 +58,10 @@ type End struct {
 	Reason Reason
 	By     fence.Token // the successor's token, where it is known
 	Err    error       // what the authority or the caller said last
+	// Last is what the authority failed with when the caller had enough of
+	// waiting for it (Cancelled): nil if it was answering. It may match what Err
+	// does not, and is for people first.
+	Last error
 }
 
 func (e End) String() string {

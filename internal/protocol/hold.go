@@ -164,7 +164,7 @@ func (h *Holder) end(e End) {
 func (h *Holder) cancel(cause error) {
 	switch h.phase {
 	case fresh, asking, queued:
-		h.fail(End{Reason: Cancelled, Err: cause})
+		h.fail(End{Reason: Cancelled, Err: cause, Last: h.lastErr})
 	case holding:
 		h.end(End{Reason: Cancelled, Err: cause})
 	}
