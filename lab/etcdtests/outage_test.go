@@ -44,9 +44,6 @@ func TestNoLeaseIsLostWithTheLeader(t *testing.T) {
 			w.eventually("and again", func() bool { return w.allHeld(leases, after) })
 			t.Logf("%d leases of %v: all renewed again within %v after the leader was gone (they are renewed every %v)",
 				len(leases), o.TTL, resumed.Round(time.Millisecond), o.Renew)
-			if resumed > 3*time.Second {
-				t.Errorf("renewals got through again only after %v", resumed)
-			}
 			w.sameTokens(leases)
 		})
 	}

@@ -218,10 +218,11 @@ func (w *world) must(err error) {
 	}
 }
 
-// eventually waits for a condition.
+// eventually waits for a condition, which may ask etcd: many tests do so at once,
+// and what they wait for needs the processor, too.
 func (w *world) eventually(what string, f func() bool) {
 	w.Helper()
-	for ctx := w.long(); !f(); time.Sleep(5 * time.Millisecond) {
+	for ctx := w.long(); !f(); time.Sleep(40 * time.Millisecond) {
 		if ctx.Err() != nil {
 			w.Fatalf("never came true: %s", what)
 		}
