@@ -28,8 +28,9 @@ type Authority struct {
 	mu       sync.Mutex
 	closed   chan struct{} // closed by Close
 	closing  bool
-	places   map[string]*place // by key, and by the key that an heir's nonce would have
-	waiting  map[wait]*place   // by who waits, until the place ends
+	places   map[string]*place // by key
+	nonces   map[nonce]*place
+	waiting  map[wait]*place // by who waits, until the place ends
 	current  map[time.Duration]*session
 	all      map[*session]struct{} // the current ones and those that end
 	lines    map[string]*line      // by name, those with a waiter of ours

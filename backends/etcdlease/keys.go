@@ -4,7 +4,7 @@ import "strings"
 
 // keyspace names the keys. They are made to be read by people:
 //
-//	stint/lock/billing/k3f9   a place in billing's line; the oldest holds it
+//	stint/lock/billing/x7q2   a place in billing's line; the oldest holds it
 //	stint/floor/billing       tokens below this key's revision are not used
 //	stint/client/x7q2         the guard of one client's lease
 type keyspace struct{ prefix string }
@@ -19,8 +19,9 @@ func (k keyspace) locks() string { return k.prefix + "/lock/" }
 // line is what the places of one name begin with.
 func (k keyspace) line(name string) string { return k.prefix + "/lock/" + escaper.Replace(name) + "/" }
 
-// place is the key of one place, named after the nonce of the try that took it.
-func (k keyspace) place(name, nonce string) string { return k.line(name) + nonce }
+// place is the key of one place, named after its client; of more than one that a
+// client has in the line of a name, with a number.
+func (k keyspace) place(name, who string) string { return k.line(name) + who }
 
 func (k keyspace) floor(name string) string { return k.floors() + escaper.Replace(name) }
 

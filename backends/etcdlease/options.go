@@ -73,6 +73,7 @@ func New(client *clientv3.Client, o Options) (*Authority, error) {
 		client: client, o: o, keys: keyspace{o.Prefix}, ctx: ctx, cancel: cancel,
 		closed:  make(chan struct{}),
 		places:  map[string]*place{},
+		nonces:  map[nonce]*place{},
 		waiting: map[wait]*place{},
 		current: map[time.Duration]*session{},
 		all:     map[*session]struct{}{},

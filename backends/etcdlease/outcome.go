@@ -49,7 +49,7 @@ func (a *Authority) conclude(o *op, u outcome) {
 	case o.kind == opTry && len(u.get(1).Kvs) > 0:
 		a.concludeRefusal(o, u.get(1))
 	case o.kind != opTry && len(u.get(1).Kvs) > 0:
-		a.concludeOther(o, u.get(1).Kvs[0].CreateRevision, u.get(1).Kvs[0].ModRevision, u.get(1).Kvs[0].Lease)
+		a.concludeOther(o, u.get(1).Kvs[0])
 	case o.kind == opRetake:
 		a.finish(o, nil)
 		a.drop(p)
@@ -87,9 +87,12 @@ func (a *Authority) madeUncounted(o *op, created, token int64) {
 func (a *Authority) concludeRefusal(o *op, line *pb.RangeResponse) {
 	first, err := readSpot(line.Kvs[0])
 	switch {
-	case first.key == o.p.key && first.lease == int64(o.p.s.id): // carried out before
+	case first.key == o.p.key && first.lease == int64(o.p.s.id) && first.Nonce == o.p.nonce: // carried out before
 		a.made(o, first.created, first.mod, 0)
 		return
+	case first.key == o.p.key && first.lease == int64(o.p.s.id):
+		o.p.s.haunt(o.p.key, first.mod)
+		a.finish(o, errSessionOver)
 	case err != nil:
 		a.finish(o, err)
 	default:
@@ -100,16 +103,20 @@ func (a *Authority) concludeRefusal(o *op, line *pb.RangeResponse) {
 }
 
 // concludeOther: the place is there although it should not be, or has changed.
-func (a *Authority) concludeOther(o *op, created, mod, lease int64) {
+func (a *Authority) concludeOther(o *op, kv *mvccpb.KeyValue) {
 	p := o.p
 	switch {
-	case lease != int64(p.s.id): // another client's: somebody took it over, or the same nonce was used twice
+	case kv.Lease != int64(p.s.id): // somebody took it over
+		a.finish(o, errSessionOver)
+		a.drop(p)
+	case o.kind == opJoin && nonceOf(kv) != p.nonce:
+		p.s.haunt(p.key, kv.ModRevision)
 		a.finish(o, errSessionOver)
 		a.drop(p)
 	case o.kind == opJoin: // carried out before
-		a.madeUncounted(o, created, mod)
-	case mod != p.token: // a retake that was carried out before
-		p.token = mod
+		a.madeUncounted(o, kv.CreateRevision, kv.ModRevision)
+	case kv.ModRevision != p.token: // a retake that was carried out before
+		p.token = kv.ModRevision
 		a.finish(o, nil)
 	default:
 		a.again(o)

@@ -1,6 +1,9 @@
 package etcdlease
 
 import (
+	"math/rand/v2"
+	"strconv"
+
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
 )
@@ -9,7 +12,7 @@ import (
 // who waits, or of a holder. There may be many thousands.
 type place struct {
 	name   string
-	key    string // in etcd
+	key    string // in etcd; see freeKey
 	nonce  string // of its grant
 	waiter string // whose it is; empty: of a try that would not wait
 	s      *session
@@ -48,6 +51,8 @@ const (
 
 type wait struct{ name, waiter string }
 
+type nonce struct{ name, nonce string }
+
 func (p *place) grant() authority.Grant {
 	return authority.Grant{Grant: fence.Grant{Token: fence.Token(p.token), Nonce: p.nonce}, Name: p.name, Length: p.s.length, From: p.from}
 }
@@ -77,7 +82,7 @@ func (p *place) turns() <-chan struct{} {
 
 // find returns the place of a request. a.mu is held.
 func (a *Authority) find(r authority.Request) *place {
-	if p := a.places[a.keys.place(r.Name, r.Nonce)]; p != nil {
+	if p := a.nonces[nonce{r.Name, r.Nonce}]; p != nil {
 		return p
 	}
 	if r.Waiter == "" {
@@ -86,15 +91,37 @@ func (a *Authority) find(r authority.Request) *place {
 	return a.waiting[wait{r.Name, r.Waiter}]
 }
 
+// freeKey finds a key of a name for a place of this client. Keys are used again
+// and again, since etcd keeps a trace of each until it is compacted, and walks
+// over all traces of a name when it looks for who is in line. A key is free when
+// the place before surely has gone. a.mu is held.
+func (a *Authority) freeKey(name string, s *session) string {
+	key := a.keys.place(name, s.client)
+	for n := uint32(8); a.places[key] != nil || s.haunted[key]; n += n/4 + 1 {
+		key = a.keys.place(name, s.client+"."+strconv.Itoa(int(rand.Uint32N(n))))
+	}
+	return key
+}
+
+// haunt notes that a key is there which should be free: its create came twice,
+// and once too late. It is deleted and not used again. a.mu is held.
+func (s *session) haunt(key string, revision int64) {
+	if s.haunted == nil {
+		s.haunted = map[string]bool{}
+	}
+	s.haunted[key] = true
+	s.a.group.Go(func() { s.exorcise(key, revision) })
+}
+
 // add makes a place for a request. a.mu is held.
 func (a *Authority) add(r authority.Request, s *session) *place {
-	key := a.keys.place(r.Name, r.Nonce)
-	p := &place{name: r.Name, key: key, nonce: key[len(key)-len(r.Nonce):], waiter: r.Waiter, s: s}
+	p := &place{name: r.Name, key: a.freeKey(r.Name, s), nonce: r.Nonce, waiter: r.Waiter, s: s}
 	if r.Waiter != "" {
 		p.queuing = &queuing{heard: a.clock.Now()}
 		a.waiting[wait{r.Name, r.Waiter}] = p
 	}
-	a.places[key] = p
+	a.places[p.key] = p
+	a.nonces[nonce{p.name, p.nonce}] = p
 	s.places++
 	return p
 }
@@ -107,10 +134,11 @@ func (a *Authority) drop(p *place) {
 	p.phase = gone
 	p.s.places--
 	a.leaveLine(p)
-	for _, key := range []string{p.key, a.keys.place(p.name, p.nonce)} {
-		if a.places[key] == p {
-			delete(a.places, key)
-		}
+	if a.places[p.key] == p {
+		delete(a.places, p.key)
+	}
+	if n := (nonce{p.name, p.nonce}); a.nonces[n] == p {
+		delete(a.nonces, n)
 	}
 	if w := (wait{p.name, p.waiter}); a.waiting[w] == p {
 		delete(a.waiting, w)

@@ -77,7 +77,7 @@ func (a *Authority) renewal(g authority.Grant) (*place, *round, authority.Grant)
 
 // own finds the place that a grant is. a.mu is held.
 func (a *Authority) own(g authority.Grant) *place {
-	p := a.places[a.keys.place(g.Name, g.Nonce)]
+	p := a.nonces[nonce{g.Name, g.Nonce}]
 	if p == nil || p.token != int64(g.Token) || p.nonce != g.Nonce || p.phase != held && p.phase != removing {
 		return nil
 	}

@@ -213,8 +213,17 @@ func (s *session) sweep(key string) {
 		if known {
 			return nil
 		}
-		same := clientv3.Compare(clientv3.ModRevision(key), "=", r.Kvs[0].ModRevision)
-		_, err = m.kv.Txn(ctx).If(same).Then(clientv3.OpDelete(key)).Commit()
-		return err
+		return removeAt(ctx, m, key, r.Kvs[0].ModRevision)
 	})
+}
+
+// exorcise deletes a key as it was at a revision.
+func (s *session) exorcise(key string, revision int64) {
+	_ = s.a.net.do(s.a.ctx, func(ctx context.Context, m *member) error { return removeAt(ctx, m, key, revision) })
+}
+
+func removeAt(ctx context.Context, m *member, key string, revision int64) error {
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", revision)
+	_, err := m.kv.Txn(ctx).If(same).Then(clientv3.OpDelete(key)).Commit()
+	return err
 }

@@ -41,6 +41,7 @@ type session struct {
 	round   *round              // under way, or nil
 	last    authority.Instant   // when the last round that succeeded was sent
 	strange map[string]struct{} // keys on the lease that nobody knows, as of the last round
+	haunted map[string]bool     // keys not to be used again
 }
 
 var (

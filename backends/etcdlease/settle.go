@@ -33,6 +33,12 @@ func (a *Authority) settle(batch []*op, cause error) {
 		o.unsure = true
 		kv := found[o.p.key]
 		mine := kv != nil && kv.Lease == int64(o.p.s.id)
+		if mine && o.kind.creates() && nonceOf(kv) != o.p.nonce {
+			o.p.s.haunt(o.p.key, kv.ModRevision)
+			a.finish(o, errSessionOver)
+			a.drop(o.p)
+			continue
+		}
 		switch {
 		case o.kind.removes() && (kv == nil || kv.ModRevision != o.p.token):
 			a.removed(o, false)
@@ -108,7 +114,7 @@ func (a *Authority) bump(s *session) bool {
 func (a *Authority) read(batch []*op) (map[string]*mvccpb.KeyValue, bool) {
 	gets := make([]clientv3.Op, len(batch))
 	for i, o := range batch {
-		gets[i] = clientv3.OpGet(o.p.key, clientv3.WithKeysOnly())
+		gets[i] = clientv3.OpGet(o.p.key)
 	}
 	found := map[string]*mvccpb.KeyValue{}
 	ok := a.insist(func(ctx context.Context, m *member) error {

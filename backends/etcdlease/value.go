@@ -53,6 +53,12 @@ func readSpot(kv *mvccpb.KeyValue) (spot, error) {
 	return s, nil
 }
 
+// nonceOf is the nonce in a place's value; empty: it is none of stint's.
+func nonceOf(kv *mvccpb.KeyValue) string {
+	s, _ := readSpot(kv)
+	return s.Nonce
+}
+
 // grant is what the place is while it is the oldest of its line. The revision
 // of its last change is its token: that is its creation, unless it was taken
 // over or had to take a later token.
