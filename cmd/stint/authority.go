@@ -88,6 +88,12 @@ func filePath(raw string) (string, bool) {
 	return u.Path, true
 }
 
+// isEtcd reports whether a URL names an etcd.
+func isEtcd(raw string) bool {
+	u, err := authority.ParseURL(raw)
+	return err == nil && (u.Scheme == "etcd" || u.Scheme == "etcds")
+}
+
 func open(ctx context.Context, raw string) (authority.Authority, error) {
 	if u, err := url.Parse(raw); err == nil && u.Scheme != "" && !slices.Contains(authority.Schemes(), u.Scheme) {
 		return nil, &report.Problem{Code: report.ExitConfig, What: "this stint does not know authorities like " + authority.Redact(raw),

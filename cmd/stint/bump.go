@@ -23,7 +23,9 @@ it until its counter is above every token that was ever handed out. Make sure
 first that nobody uses the original any more.
 
 Leases that the file shows as held are waited out for one length, and cannot be
-renewed. A file that was not moved keeps its leases.`
+renewed. A file that was not moved keeps its leases.
+
+An authority on etcd is bumped where it is restored: stint restore --bump.`
 
 type bumpFlags struct {
 	place
@@ -61,6 +63,9 @@ func (o *bumpFlags) bump() error {
 	}
 	path, ok := filePath(raw)
 	switch {
+	case isEtcd(raw):
+		return &report.Problem{Code: report.ExitConfig, What: "the tokens of " + authority.Redact(raw) + " are etcd's own revisions, and only a restore moves them",
+			Data: "nothing was changed", Do: "after a loss: stint restore FILE --bump 1000000; to end a lease by force: stint release NAME"}
 	case !ok:
 		return &report.Problem{Code: report.ExitConfig, What: "only an authority in a file can be bumped, not " + authority.Redact(raw),
 			Data: "nothing was changed", Do: "give --authority sqlite:///path/leases.db"}
