@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -132,29 +133,63 @@ func (a *Authority) finish(o *op, err error) {
 	}
 }
 
-// txn is what an op asks of etcd.
-func (a *Authority) txn(o *op) (ifs []clientv3.Cmp, then, otherwise []clientv3.Op) {
-	p, line, guard := o.p, a.keys.line(o.p.name), o.p.s.guard
-	guarded := clientv3.Compare(clientv3.ModRevision(guard), "=", p.s.g)
-	unchanged := clientv3.Compare(clientv3.ModRevision(p.key), "=", p.token)
-	readGuard := clientv3.OpGet(guard, clientv3.WithKeysOnly())
-	first := clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	put := clientv3.OpPut(p.key, o.value, clientv3.WithLease(p.s.id))
+// step is what an op asks of etcd.
+type step struct {
+	ifs             []clientv3.Cmp
+	then, otherwise []clientv3.Op
+}
+
+// step returns what is asked for an op; that its guard stands comes on top. a.mu
+// is held.
+func (a *Authority) step(o *op) step {
+	p := o.p
 	switch o.kind {
-	case opTry:
-		empty := clientv3.Compare(clientv3.CreateRevision(line), "=", 0).WithPrefix()
-		return []clientv3.Cmp{guarded, empty}, []clientv3.Op{put}, []clientv3.Op{readGuard, first}
-	case opJoin:
+	case opTry, opJoin:
+		line := p.key[:strings.LastIndexByte(p.key, '/')+1]
+		first := clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		put := clientv3.OpPut(p.key, o.value, clientv3.WithLease(p.s.id))
+		if o.kind == opTry {
+			empty := clientv3.Compare(clientv3.CreateRevision(line), "=", 0).WithPrefix()
+			return step{[]clientv3.Cmp{empty}, []clientv3.Op{put}, []clientv3.Op{first}}
+		}
 		absent := clientv3.Compare(clientv3.CreateRevision(p.key), "=", 0)
-		return []clientv3.Cmp{guarded, absent}, []clientv3.Op{put, first}, []clientv3.Op{readGuard, clientv3.OpGet(p.key)}
-	case opRetake:
+		return step{[]clientv3.Cmp{absent}, []clientv3.Op{put, first}, []clientv3.Op{clientv3.OpGet(p.key)}}
+	}
+	unchanged := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", p.token)}
+	now := []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
+	if o.kind == opRetake {
 		again := clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 		floor := clientv3.OpPut(a.keys.floor(p.name), "taken anew by "+p.nonce)
-		return []clientv3.Cmp{guarded, unchanged}, []clientv3.Op{again, floor}, []clientv3.Op{readGuard, clientv3.OpGet(p.key)}
-	case opExpire:
-		return []clientv3.Cmp{guarded, unchanged}, []clientv3.Op{clientv3.OpDelete(p.key)}, []clientv3.Op{readGuard, clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
+		return step{unchanged, []clientv3.Op{again, floor}, now}
 	}
-	return []clientv3.Cmp{unchanged}, []clientv3.Op{clientv3.OpDelete(p.key)}, []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
+	if o.kind == opExpire { // a guard that has changed is not to be tried again
+		unchanged = append(unchanged, clientv3.Compare(clientv3.ModRevision(p.s.guard), "=", p.s.g))
+		now = append(now, clientv3.OpGet(p.s.guard, clientv3.WithKeysOnly()))
+	}
+	return step{unchanged, []clientv3.Op{clientv3.OpDelete(p.key)}, now}
+}
+
+// request builds one Txn. That the guards stand on which its ops rely is compared
+// once for all of them; where one does not, nothing is done and all guards are
+// read. An op that comes alone is not wrapped. a.mu is held.
+func (a *Authority) request(batch []*op, guards []*session) (ifs []clientv3.Cmp, then, otherwise []clientv3.Op) {
+	for _, s := range guards {
+		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(s.guard), "=", s.g))
+	}
+	if len(batch) == 1 {
+		one := a.step(batch[0])
+		ifs, then, otherwise = append(ifs, one.ifs...), one.then, one.otherwise
+	} else {
+		then = make([]clientv3.Op, len(batch))
+		for i, o := range batch {
+			one := a.step(o)
+			then[i] = clientv3.OpTxn(one.ifs, one.then, one.otherwise)
+		}
+	}
+	for _, s := range guards {
+		otherwise = append(otherwise, clientv3.OpGet(s.guard, clientv3.WithKeysOnly()))
+	}
+	return ifs, then, otherwise
 }
 
 // send carries out one Txn, and finds out what became of it when its answer is
@@ -164,24 +199,15 @@ func (a *Authority) send(batch []*op) {
 	m.wake()
 	ctx, cancel := context.WithTimeout(a.ctx, a.o.Timeout)
 	defer cancel()
+	guards := sessionsOf(batch)
 	a.mu.Lock()
-	var txn clientv3.Txn
-	if len(batch) == 1 {
-		ifs, then, otherwise := a.txn(batch[0])
-		txn = m.kv.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...)
-	} else {
-		all := make([]clientv3.Op, len(batch))
-		for i, o := range batch {
-			all[i] = clientv3.OpTxn(a.txn(o))
-		}
-		txn = m.kv.Txn(ctx).Then(all...)
-	}
+	ifs, then, otherwise := a.request(batch, guards)
 	a.mu.Unlock()
-	resp, err := txn.Commit()
+	resp, err := m.kv.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
 	switch {
 	case err == nil:
 		a.net.note(resp.Header.GetRaftTerm())
-		a.apply(batch, (*pb.TxnResponse)(resp))
+		a.apply(batch, guards, (*pb.TxnResponse)(resp))
 	case definite(err):
 		a.fail(batch, err)
 	default:
@@ -196,18 +222,43 @@ func (a *Authority) send(batch []*op) {
 // over: it was carried out or not, and will not be later.
 func answered(err error) bool { return is(err, rpctypes.ErrNoSpace) }
 
-func (a *Authority) apply(batch []*op, resp *pb.TxnResponse) {
+// apply takes the answer to a Txn.
+func (a *Authority) apply(batch []*op, guards []*session, resp *pb.TxnResponse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen = max(a.seen, resp.Header.GetRevision())
-	for i, o := range batch {
-		u := outcome{resp.Succeeded, resp.Responses, resp.Header.GetRevision()}
-		if len(batch) > 1 {
-			inner := resp.Responses[i].GetResponseTxn()
-			u.yes, u.answers = inner.Succeeded, inner.Responses
-		}
-		a.conclude(o, u)
+	u := outcome{yes: resp.Succeeded, answers: resp.Responses, revision: resp.Header.GetRevision(), now: a.clock.Now()}
+	var lost map[*session]bool // their guard has gone, and with it all places
+	if !u.yes && len(guards) > 0 {
+		n := len(u.answers) - len(guards)
+		lost = a.readGuards(guards, u.answers[n:])
+		u.answers = u.answers[:n]
 	}
+	for i, o := range batch {
+		switch {
+		case lost[o.p.s]:
+			a.lose(o)
+		case len(batch) == 1:
+			a.conclude(o, u)
+		case !u.yes: // a guard had changed: nothing was done
+			a.again(o)
+		default:
+			inner := resp.Responses[i].GetResponseTxn()
+			a.conclude(o, outcome{inner.Succeeded, inner.Responses, u.revision, u.now})
+		}
+	}
+}
+
+// readGuards takes what a Txn read of guards, and returns whose has gone. a.mu is
+// held.
+func (a *Authority) readGuards(guards []*session, answers []*pb.ResponseOp) map[*session]bool {
+	lost := map[*session]bool{}
+	for i, s := range guards {
+		r := answers[i].GetResponseRange()
+		a.guardStands(s, r)
+		lost[s] = len(r.GetKvs()) == 0
+	}
+	return lost
 }
 
 // fail ends ops that etcd has refused. What is to be removed is tried again by

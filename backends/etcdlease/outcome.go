@@ -3,6 +3,8 @@ package etcdlease
 import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/stint-dev/stint/authority"
 )
 
 // outcome is what etcd did with one op.
@@ -10,6 +12,7 @@ type outcome struct {
 	yes      bool
 	answers  []*pb.ResponseOp
 	revision int64
+	now      authority.Instant
 }
 
 func (u outcome) get(i int) *pb.RangeResponse {
@@ -39,35 +42,50 @@ func (a *Authority) conclude(o *op, u outcome) {
 				first, _ = readSpot(r.Kvs[0])
 			}
 		}
-		a.made(o, u.revision, u.revision, count)
+		a.made(o, u.revision, u.revision, count, u.now)
 		if count > 0 {
 			o.refused = &refused{first, count}
 		}
-	case !a.guardStands(p.s, u.get(0)):
-		a.finish(o, errSessionOver)
-		a.drop(p)
-	case o.kind == opTry && len(u.get(1).Kvs) > 0:
-		a.concludeRefusal(o, u.get(1))
-	case o.kind != opTry && len(u.get(1).Kvs) > 0:
-		a.concludeOther(o, u.get(1).Kvs[0])
+	case o.kind == opTry && len(u.get(0).Kvs) > 0:
+		a.concludeRefusal(o, u.get(0))
+	case o.kind != opTry && len(u.get(0).Kvs) > 0:
+		a.concludeOther(o, u.get(0).Kvs[0])
 	case o.kind == opRetake:
 		a.finish(o, nil)
 		a.drop(p)
 	default:
-		a.again(o) // only the guard had changed
+		a.again(o) // only the guard had changed, or who was there left in the same Txn
 	}
 }
 
-// again sends an op once more. a.mu is held.
-func (a *Authority) again(o *op) { a.queue = append(a.queue, o) }
+// again sends an op once more, unless its session has ended meanwhile. a.mu is
+// held.
+func (a *Authority) again(o *op) {
+	if o.p.s.over && !o.kind.removes() {
+		a.finish(o, errSessionOver)
+		a.drop(o.p)
+		return
+	}
+	a.queue = append(a.queue, o)
+}
+
+// lose ends an op whose session's guard has gone. a.mu is held.
+func (a *Authority) lose(o *op) {
+	if o.kind.removes() {
+		a.removed(o, false)
+		return
+	}
+	a.finish(o, errSessionOver)
+	a.drop(o.p)
+}
 
 // made notes that a place is there. a.mu is held.
-func (a *Authority) made(o *op, created, token, ahead int64) {
+func (a *Authority) made(o *op, created, token, ahead int64, now authority.Instant) {
 	p := o.p
 	p.created, p.token, p.phase = created, token, inLine
 	p.proven, p.from = p.s.alive, p.s.alive
 	if p.queuing != nil {
-		p.ahead, p.asOf, p.heard = int(ahead), created, a.clock.Now()
+		p.ahead, p.asOf, p.heard = int(ahead), created, now
 		a.joined(p)
 	}
 	a.finish(o, nil)
@@ -80,7 +98,7 @@ func (a *Authority) made(o *op, created, token, ahead int64) {
 // is ahead. a.mu is held.
 func (a *Authority) madeUncounted(o *op, created, token int64) {
 	o.p.uncounted = true
-	a.made(o, created, token, 1)
+	a.made(o, created, token, 1, a.clock.Now())
 	a.resyncSoon(o.p.name)
 }
 
@@ -88,7 +106,7 @@ func (a *Authority) concludeRefusal(o *op, line *pb.RangeResponse) {
 	first, err := readSpot(line.Kvs[0])
 	switch {
 	case first.key == o.p.key && first.lease == int64(o.p.s.id) && first.Nonce == o.p.nonce: // carried out before
-		a.made(o, first.created, first.mod, 0)
+		a.made(o, first.created, first.mod, 0, a.clock.Now())
 		return
 	case first.key == o.p.key && first.lease == int64(o.p.s.id):
 		o.p.s.haunt(o.p.key, first.mod)
@@ -125,14 +143,10 @@ func (a *Authority) concludeOther(o *op, kv *mvccpb.KeyValue) {
 
 func (a *Authority) concludeRemove(o *op, u outcome) {
 	p := o.p
-	i := 0
-	if o.kind == opExpire {
-		i = 1
-		if !u.yes {
-			a.guardStands(p.s, u.get(0))
-		}
+	if o.kind == opExpire && !u.yes {
+		a.guardStands(p.s, u.get(1))
 	}
-	kvs := u.get(i).Kvs
+	kvs := u.get(0).Kvs
 	if !u.yes && len(kvs) > 0 && kvs[0].ModRevision == p.token {
 		// Somebody has acted in this client's name: renewed it, perhaps.
 		p.phase = held

@@ -67,12 +67,13 @@ func (a *Authority) settle(batch []*op, cause error) {
 // settled notes that a create has happened. How many are ahead is read anew.
 func (a *Authority) settled(o *op, kv *mvccpb.KeyValue) {
 	if o.kind == opTry {
-		a.made(o, kv.CreateRevision, kv.ModRevision, 0)
+		a.made(o, kv.CreateRevision, kv.ModRevision, 0, a.clock.Now())
 		return
 	}
 	a.madeUncounted(o, kv.CreateRevision, kv.ModRevision)
 }
 
+// sessionsOf are those on whose guards a batch relies.
 func sessionsOf(batch []*op) []*session {
 	seen := map[*session]bool{}
 	var all []*session
