@@ -17,6 +17,9 @@ const (
 	maxTime  = 24 * time.Hour
 )
 
+// separator is the line between a scenario and its transcript.
+const separator = "---\n"
+
 // Change is what a caller replaces before the run.
 type Change struct {
 	Set     []Value
@@ -29,10 +32,13 @@ func Parse(name, text string, change Change) (*Script, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("scenario %s: %d bytes; at most %d are read", name, len(text), maxText)
 	}
-	head, want, _ := strings.Cut(text, "---\n")
+	head, want := divide(text)
 	s := &Script{Name: name, Want: want, text: text, head: head, Changed: len(change.Set) > 0 || change.Without != 0}
 	if err := s.split(head); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
+	}
+	if len(s.Lines) == 0 {
+		return nil, fmt.Errorf("scenario %s: there is no line in it", name)
 	}
 	if err := s.settings(change.Set); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
@@ -51,6 +57,19 @@ func Parse(name, text string, change Change) (*Script, error) {
 		return nil, fmt.Errorf("scenario %s: %w", name, err)
 	}
 	return s, nil
+}
+
+// divide cuts a text at its first line "---". A line that only ends so, as a
+// comment may, is none.
+func divide(text string) (head, want string) {
+	if rest, ok := strings.CutPrefix(text, separator); ok {
+		return "", rest
+	}
+	head, want, ok := strings.Cut(text, "\n"+separator)
+	if ok || head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\n"
+	}
+	return head, want
 }
 
 // Vary reads the scenario again, as one of its variants: the variant's events

@@ -116,7 +116,7 @@ type Expect struct {
 type Figure struct{ Name, Text string }
 
 // File is the scenario with a transcript, as it is kept.
-func (s *Script) File(transcript string) string { return s.head + "---\n" + transcript }
+func (s *Script) File(transcript string) string { return s.head + separator + transcript }
 
 // Setting is the text of a setting, or "".
 func (s *Script) Setting(name string) string {

@@ -67,6 +67,23 @@ func TestAScenarioIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
+// TestOnlyALineOfItsOwnEndsAScenario: what a comment ends with cuts nothing off,
+// and a file without a line is no scenario.
+func TestOnlyALineOfItsOwnEndsAScenario(t *testing.T) {
+	s, err := Parse("x", "# A title ---\nwho A worker\nat 1 A start", Change{})
+	if err != nil || len(s.Steps) != 1 || s.Want != "" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := Parse("x", "who A worker\n---\nno line", Change{}); err != nil || s.Want != "no line" || len(s.Lines) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, text := range []string{"", "\n", "# A title.\n", "---\nwho A worker\n"} {
+		if _, err := Parse("x", text, Change{}); err == nil || !strings.Contains(err.Error(), "no line in it") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestASettingIsReplacedEverywhere(t *testing.T) {
 	sets, err := ParseSets([]string{"pause=5s,offset=1", "delay=20ms"})
 	if err != nil {
