@@ -24,6 +24,7 @@ type Bucket struct {
 	chunks int
 	rows   int
 	mine   map[fence.Grant]store.Manifest // what each holder has written last; looked up only
+	Lost   int                            // chunks that were committed, and that a later manifest has dropped
 }
 
 // NewBucket puts a bucket with an empty manifest on a machine.
@@ -114,6 +115,7 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 		seen.ETag = ""
 	}
 	b.at(from, func() func() {
+		_, was := b.progress()
 		etag, err := b.b.Put(store.ManifestKey, m.String(), seen.ETag, "")
 		now, is := b.progress()
 		e := world.Event{What: what, Name: name, Token: uint64(g.Token), Fence: uint64(now.Fence), Chunk: chunk, ETag: etag, Why: "If-Match " + seen.ETag}
@@ -130,6 +132,10 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 		case chunk > 0:
 			e.Rows = b.rows
 		}
+		if gone := dropped(was, m); err == nil && gone != nil {
+			b.Lost += len(gone)
+			e.Mark, e.Why = "lost", "no "+strings.Join(gone, ", ")+" any more"
+		}
 		if err == nil {
 			b.mine[g] = m
 		}
@@ -140,6 +146,16 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 		}
 		return func() { reply(p, err) }
 	})
+}
+
+// dropped are the keys that a manifest named and a later one does not.
+func dropped(was, is store.Manifest) (gone []string) {
+	for _, key := range was.Keys {
+		if !slices.Contains(is.Keys, key) {
+			gone = append(gone, key)
+		}
+	}
+	return gone
 }
 
 func objectKey(g fence.Grant, chunk int) string { return fmt.Sprintf("%d/chunk-%d", g.Token, chunk) }

@@ -108,19 +108,24 @@ func (l beliefList) overlap() (overlap, gap time.Duration, hasGap bool) {
 	return overlap, gap, hasGap && overlap == 0
 }
 
-// order says whether the tokens of each name grew.
+// order says whether the tokens of each name grew; "" where there are none.
 func (l beliefList) order() string {
 	last := map[string]uint64{}
 	bad := map[string]bool{}
 	var names []string
+	any := false
 	for _, b := range l {
+		any = any || b.token != 0
 		if b.token != 0 && b.token <= last[b.name] && !bad[b.name] {
 			bad[b.name] = true
 			names = append(names, b.name)
 		}
 		last[b.name] = max(last[b.name], b.token)
 	}
-	if names == nil {
+	switch {
+	case !any:
+		return ""
+	case names == nil:
 		return "grow"
 	}
 	return "repeat:" + strings.Join(names, ",")

@@ -87,7 +87,9 @@ func (st *stage) facts(events []world.Event) Facts {
 			f.time("gap", gap, "seconds at the least from one holder's right to the next one's")
 		}
 		f.count("grants", len(b), "grants")
-		f.add("tokens", b.order(), "whether the tokens of each name grew")
+		if order := b.order(); order != "" {
+			f.add("tokens", order, "whether the tokens of each name grew")
+		}
 	}
 	if d := waiting(events, st.w.Now()); d > 2*st.Times.Length {
 		f.time("waiting", d, "seconds that somebody has waited for a lease, and still waits at the end")
@@ -153,6 +155,7 @@ func (st *stage) storeFacts(f *Facts) {
 		}
 		f.count("named", len(m.Keys), "chunks that the manifest names")
 		f.count("stray", len(st.bucket.Objects().Keys())-1-len(m.Keys), "objects that it does not name")
+		f.count("lost", st.bucket.Lost, "chunks that it has named, and that a later one does not")
 		f.add("etag", etag, "of the manifest")
 	}
 	if st.table == nil && st.items == nil || len(st.jobs) == 0 {

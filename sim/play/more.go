@@ -56,15 +56,19 @@ func (st *stage) sharedFacts(f *Facts) {
 	}
 	if st.bank != nil {
 		paid, twice, missing := st.bank.Count()
-		open := 0
+		open, lost := 0, 0
 		for n := range st.record.Len() {
-			if st.record.Get(n+1).State == store.Unknown {
+			switch state := st.record.Get(n + 1).State; {
+			case state == store.Unknown:
 				open++
+			case state == store.Paid && !st.bank.Paid(n+1):
+				lost++
 			}
 		}
 		f.count("charged", paid, "payments made")
 		f.count("twice", twice, "of them made again")
 		f.count("missing", missing, "payments not made")
+		f.count("lost", lost, "of them noted as made")
 		f.count("open", open, "payments left to a person")
 	}
 }

@@ -92,6 +92,8 @@ func harms(r *play.Result) []string {
 			s = append(s, fmt.Sprintf("At %s %s was let in beside another: %s.", clock(e.T), e.Who, e.Why))
 		case "repeated":
 			s = append(s, fmt.Sprintf("At %s %s got a token that had been handed out before: %s.", clock(e.T), e.Who, e.Why))
+		case "lost":
+			s = append(s, fmt.Sprintf("At %s %s took out of the manifest what was committed: %s.", clock(e.T), e.Who, e.Why))
 		case "torn":
 			s = append(s, fmt.Sprintf("At %s %s saw two versions: %s.", clock(e.T), e.Who, e.Why))
 		case "swept":
@@ -123,6 +125,11 @@ func Verdict(r *play.Result) string {
 	if f.Get("epochs") == "fall" {
 		bad = append(bad, "a leader has a lower epoch than the one before it, and every fence that the other has raised refuses it")
 	}
+	if n := f.Int("lost"); n > 0 && f.Get("named") != "" {
+		bad = append(bad, fmt.Sprintf("%d committed chunks are lost", n))
+	} else if n > 0 {
+		bad = append(bad, fmt.Sprintf("%d payments are noted as made and never will be", n))
+	}
 	if n := f.Int("torn"); n > 0 {
 		bad = append(bad, fmt.Sprintf("%d read a state that never was", n))
 	}
@@ -131,6 +138,12 @@ func Verdict(r *play.Result) string {
 	}
 	if f.Get("charged") != "" && f.Int("twice") == 0 && f.Int("charged") > 0 {
 		good = append(good, fmt.Sprintf("%d invoices were charged, each once", f.Int("charged")))
+	}
+	switch n := f.Int("wakeups"); {
+	case n == 1:
+		good = append(good, "one candidate was woken")
+	case n > 1:
+		good = append(good, fmt.Sprintf("%d candidates were woken", n))
 	}
 	if n := f.Int("missing"); n > 0 {
 		good = append(good, fmt.Sprintf("%d were not charged in this time", n))

@@ -12,7 +12,7 @@ import (
 
 // marks are what a reader should see first.
 var marks = map[string]string{
-	"refused": "[refused]", "overlap": "[OVERLAP]", "twice": "[TWICE]", "swept": "[SWEPT WHILE HELD]", "repeated": "[REPEATED TOKEN]", "torn": "[TORN]",
+	"refused": "[refused]", "overlap": "[OVERLAP]", "twice": "[TWICE]", "swept": "[SWEPT WHILE HELD]", "repeated": "[REPEATED TOKEN]", "torn": "[TORN]", "lost": "[LOST]",
 }
 
 func mark(e world.Event) string {

@@ -22,6 +22,9 @@ func Sentence(e world.Event) string {
 	return plain(e)
 }
 
+// Told reports whether there is a sentence for a kind of event.
+func Told(what string) bool { return sentences[what] != nil }
+
 // plain is the sentence of an event that has none of its own.
 func plain(e world.Event) string {
 	s := strings.ReplaceAll(e.What, "-", " ")
@@ -69,6 +72,9 @@ var sentences = map[string]sentence{
 	// Holders.
 	"granted":            granted,
 	"refused":            words("does not get {name}"),
+	"redlock-held":       words("has {name} on {count} masters until {until}"),
+	"redlock-failed":     words("has no majority for {name}"),
+	"set-refused":        words("refuses {name} to {peer}"),
 	"promoted":           words("is the primary now, counter {rev}"),
 	"kept":               words("renewed: stop time {stop}"),
 	"waits":              words("waits: token {token} holds {name}"),
@@ -87,7 +93,7 @@ var sentences = map[string]sentence{
 
 	// The lock service.
 	"key-created":     keyCreated,
-	"key-deleted":     words("the key {name} of token {token} is deleted, rev {rev}"),
+	"key-deleted":     keyDeleted,
 	"renewed":         words("the lease of {name} counts anew: deadline {deadline}, in memory only"),
 	"lease-kept":      words("the lease of {peer} counts anew: deadline {deadline}"),
 	"settled-create":  words("is asked by {peer} for the create of {name} that had no answer: it is {state}"),
@@ -95,8 +101,11 @@ var sentences = map[string]sentence{
 	"revisions-used":  words("other jobs use revisions: rev {rev}"),
 	"lease-restarts":  words("found the lease of token {token} in the log and restarts it: deadline {deadline}"),
 	"entries-dropped": words("drops what it had in its log and was never committed ({count})"),
+	"elected":         words("is elected in term {term}"),
+	"replicated":      words("has what the primary had at counter {rev}"),
 	"steps-down":      words("steps down"),
 	"restored":        words("is restored from the backup: rev {rev}"),
+	"not-restored":    words("is not restored"),
 	"saved":           words("a backup is taken at rev {rev}"),
 	"fence-barred":    words("the fence is raised to {fence}, which shuts out token {token}"),
 	"break-glass":     words("the key {name} is taken away by hand"),
@@ -166,6 +175,9 @@ var sentences = map[string]sentence{
 	"restarts":   words("starts again"),
 	"wall-steps": words("its wall clock is set to {clock}, a step"),
 	"clock-rate": words("its clocks run at another rate"),
+	"is-cut":     words("is cut"),
+	"is-split":   words("is split"),
+	"heals":      words("heals"),
 	"snapshot":   words("snapshot {name}"),
 	"note":       func(e world.Event) string { return e.Why },
 }
@@ -186,11 +198,27 @@ func leads(e world.Event) string {
 }
 
 func keyCreated(e world.Event) string {
-	s := fmt.Sprintf("the key %s is created for %s, rev %d", e.Name, e.Peer, e.Rev)
+	s := fmt.Sprintf("the key %s is created for %s%s", e.Name, e.Peer, rev(e))
 	if e.Deadline != 0 {
 		s += ": deadline " + clock(e.Deadline)
 	}
 	return s
+}
+
+func keyDeleted(e world.Event) string {
+	s := "the key " + e.Name
+	if e.Token != 0 {
+		s += fmt.Sprintf(" of token %d", e.Token)
+	}
+	return because(s+" is deleted"+rev(e), e)
+}
+
+// rev is the revision that an event used, of a service that has any.
+func rev(e world.Event) string {
+	if e.Rev == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", rev %d", e.Rev)
 }
 
 func checked(e world.Event) string {

@@ -88,6 +88,27 @@ func TestEveryScenarioSaysWhatItShows(t *testing.T) {
 	}
 }
 
+// TestEveryEventIsToldInWords: what happens in a scenario has a sentence, whoever
+// looks at the details too.
+func TestEveryEventIsToldInWords(t *testing.T) {
+	untold := map[string]bool{}
+	for _, name := range Names() {
+		s, err := Load(name, script.Change{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, variants := run(t, s)
+		for _, one := range append(variants, r) {
+			for _, e := range one.Events {
+				if !render.Told(e.What) && !untold[e.What] {
+					untold[e.What] = true
+					t.Errorf("%s: there is no sentence for %q", name, e.What)
+				}
+			}
+		}
+	}
+}
+
 // TestEveryRuleIsShownOff: for each rule there is a scenario in which it is the
 // only one that is off, beside the same scenario with it on, with an event or a
 // figure that has to come out of it.

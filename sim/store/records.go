@@ -88,6 +88,9 @@ func (b *Bank) Pay(n int, key string) (times int, now bool) {
 	return b.paid[n-1], now
 }
 
+// Paid reports whether a payment was made.
+func (b *Bank) Paid(n int) bool { return b.paid[n-1] > 0 }
+
 // Count is how many payments were made, how many of them again, and how many
 // were not.
 func (b *Bank) Count() (paid, twice, missing int) {

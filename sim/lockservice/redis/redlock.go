@@ -3,6 +3,7 @@ package redis
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -163,7 +164,7 @@ func (a *attempt) end() {
 		a.r.Release(a.from, a.name, a.value)
 		res.Validity = 0
 	}
-	e := world.Event{Who: a.from.Name, What: "redlock-held", Name: a.name, Count: len(a.got), Why: fmt.Sprintf("of the masters %v", a.got)}
+	e := world.Event{Who: a.from.Name, What: "redlock-held", Name: a.name, Count: len(a.got), Why: "of the masters " + strings.Trim(strings.ReplaceAll(fmt.Sprint(a.got), " ", ", "), "[]")}
 	if res.Held {
 		e.Until = a.r.w.Now() + res.Validity
 	} else {
