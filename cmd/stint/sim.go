@@ -86,11 +86,22 @@ func simList(asJSON bool) error {
 	if asJSON {
 		return report.JSON(os.Stdout, all)
 	}
+	return result(func(out *bufio.Writer) {
+		for _, s := range all {
+			fmt.Fprintf(out, "%-20s %s\n", s.Name, s.Title)
+		}
+	})
+}
+
+// result writes a result to standard output. That nobody can read it is an error,
+// though not one of the command line.
+func result(write func(out *bufio.Writer)) error {
 	out := bufio.NewWriter(os.Stdout)
-	for _, s := range all {
-		fmt.Fprintf(out, "%-20s %s\n", s.Name, s.Title)
+	write(out) // the writer keeps its first error
+	if err := out.Flush(); err != nil {
+		return &report.Problem{Code: 1, What: "the result could not be written", Err: err}
 	}
-	return out.Flush()
+	return nil
 }
 
 type simRunFlags struct {
@@ -214,24 +225,22 @@ func (o *simRunFlags) run(name string) error {
 }
 
 func (o *simRunFlags) show(r *play.Result, variants []*play.Result, change script.Change) error {
-	out := bufio.NewWriter(os.Stdout)
-	if o.json {
-		if _, err := out.Write(render.JSON(r)); err != nil {
-			return err
+	return result(func(out *bufio.Writer) {
+		if o.json {
+			out.Write(render.JSON(r))
+			return
 		}
-		return out.Flush()
-	}
-	fmt.Fprintf(out, "%s\n\n", render.Head(r.Script))
-	if style, ok := lanesStyle(); ok {
-		out.WriteString(render.Lanes(r, style))
-	} else {
-		out.WriteString(render.Lines(r))
-	}
-	fmt.Fprintf(out, "\n%s\n%s%s", render.Facts(r), render.Close(r), render.Compare(r, variants))
-	if r.Script.Changed || o.seed != 0 {
-		fmt.Fprintf(out, "\nAgain: %s\n", r.Script.Command(o.seed, change.Set, change.Without))
-	}
-	return out.Flush()
+		fmt.Fprintf(out, "%s\n\n", render.Head(r.Script))
+		if style, ok := lanesStyle(); ok {
+			out.WriteString(render.Lanes(r, style))
+		} else {
+			out.WriteString(render.Lines(r))
+		}
+		fmt.Fprintf(out, "\n%s\n%s%s", render.Facts(r), render.Close(r), render.Compare(r, variants))
+		if r.Script.Changed || o.seed != 0 {
+			fmt.Fprintf(out, "\nAgain: %s\n", r.Script.Command(o.seed, change.Set, change.Without))
+		}
+	})
 }
 
 // lanesStyle tells how to draw lanes, where the output is a terminal.

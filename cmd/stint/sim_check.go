@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,10 +95,11 @@ func (o *simCheckFlags) check(ctx context.Context) error {
 		}
 	}
 	r := explore.Search(ctx, options)
+	stopped := ctx.Err() != nil
 	if options.Progress != nil {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
-	if err := o.show(r); err != nil {
+	if err := o.show(r, stopped); err != nil {
 		return err
 	}
 	if r.Broken != nil {
@@ -106,21 +108,35 @@ func (o *simCheckFlags) check(ctx context.Context) error {
 	return nil
 }
 
-func (o *simCheckFlags) show(r explore.Searched) error {
-	if o.json {
-		out := map[string]any{"states": r.States, "tried": r.Paths, "steps": r.Steps, "whole": r.Whole, "seconds": r.Took.Seconds(), "broken": nil}
-		if r.Broken != nil {
-			out["broken"] = map[string]any{"promise": r.Broken.Promise, "why": r.Broken.Why, "story": r.Story}
+func (o *simCheckFlags) show(r explore.Searched, stopped bool) error {
+	return result(func(out *bufio.Writer) {
+		if o.json {
+			all := map[string]any{
+				"states": r.States, "tried": r.Paths, "steps": r.Steps, "whole": r.Whole, "stopped": stopped, "seconds": r.Took.Seconds(), "broken": nil,
+			}
+			if r.Broken != nil {
+				all["broken"] = map[string]any{"promise": r.Broken.Promise, "why": r.Broken.Why, "story": r.Story}
+			}
+			json.NewEncoder(out).Encode(all) // the writer keeps its error
+			return
 		}
-		return json.NewEncoder(os.Stdout).Encode(out)
+		if r.Broken != nil {
+			fmt.Fprintf(out, "%s\n\nBROKEN: %v\n\n", strings.Join(r.Story, "\n"), r.Broken)
+		}
+		fmt.Fprintf(out, "%d states visited: %s. %d events were tried, in %v.\n", r.States, o.within(r), r.Paths, r.Took.Round(10*time.Millisecond))
+		if stopped {
+			fmt.Fprintln(out, "Stopped early.")
+		}
+	})
+}
+
+// within says which states were visited for certain.
+func (o *simCheckFlags) within(r explore.Searched) string {
+	switch {
+	case r.Whole:
+		return "all that there are"
+	case r.Broken == nil && r.Steps < o.steps:
+		return fmt.Sprintf("all that %d events reach, and some more", r.Steps)
 	}
-	if r.Broken != nil {
-		fmt.Printf("%s\n\nBROKEN: %v\n\n", strings.Join(r.Story, "\n"), r.Broken)
-	}
-	within := fmt.Sprintf("all that %d events reach", r.Steps)
-	if r.Whole {
-		within = "all that there are"
-	}
-	fmt.Printf("%d states visited: %s. %d events were tried, in %v.\n", r.States, within, r.Paths, r.Took.Round(10*time.Millisecond))
-	return nil
+	return fmt.Sprintf("all that %d events reach", r.Steps)
 }

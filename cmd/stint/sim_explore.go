@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,6 +73,9 @@ func (o *simExploreFlags) explore(ctx context.Context) error {
 	if o.workers < 1 || o.workers > 1024 || o.runs < 1 {
 		return report.Usage("--runs is at least 1, and --workers 1 to 1024", "see: stint sim explore --help")
 	}
+	if d, err := os.Stat(o.dir); err != nil || !d.IsDir() {
+		return report.Usage("--dir: "+o.dir+" is not a folder", "make it first, or name another")
+	}
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -108,13 +112,17 @@ type explored struct {
 }
 
 type brokeAt struct {
-	Seed    uint64   `json:"seed"`
-	Promise string   `json:"promise"`
-	Why     string   `json:"why"`
-	At      float64  `json:"t"`
-	Faults  []string `json:"faults"` // after shrinking
-	Before  int      `json:"faults_before"`
-	File    string   `json:"file"`
+	Seed uint64 `json:"seed"`
+	brokePromise
+	Faults []string `json:"faults"` // after shrinking
+	Before int      `json:"faults_before"`
+	File   string   `json:"file"` // empty: it could not be saved
+}
+
+type brokePromise struct {
+	Promise string  `json:"promise"`
+	Why     string  `json:"why"`
+	At      float64 `json:"t"`
 }
 
 func (o *simExploreFlags) json1(r explore.Report, stopped bool) explored {
@@ -127,14 +135,16 @@ func (o *simExploreFlags) json1(r explore.Report, stopped bool) explored {
 }
 
 func (o *simExploreFlags) nothing(r explore.Report, stopped bool) error {
-	if o.json {
-		return json.NewEncoder(os.Stdout).Encode(o.json1(r, stopped))
-	}
-	fmt.Printf("No promise was broken: %s, in %v.\n", progressLine(r, o.runs), r.Took.Round(10*time.Millisecond))
-	if stopped {
-		fmt.Printf("Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, o.flags())
-	}
-	return nil
+	return result(func(out *bufio.Writer) {
+		if o.json {
+			json.NewEncoder(out).Encode(o.json1(r, stopped)) // the writer keeps its error
+			return
+		}
+		fmt.Fprintf(out, "No promise was broken: %s, in %v.\n", progressLine(r, o.runs), r.Took.Round(10*time.Millisecond))
+		if stopped {
+			fmt.Fprintf(out, "Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, o.flags())
+		}
+	})
 }
 
 // flags are those that a further run needs, too.
@@ -149,30 +159,41 @@ func (o *simExploreFlags) flags() string {
 	return s
 }
 
-// found shrinks a violation, tells it and saves it.
+// found shrinks a violation, tells it and saves it. It is told even if it cannot
+// be saved: it may have been long in coming.
 func (o *simExploreFlags) found(r explore.Report) error {
 	small := explore.Shrink(r.Found.Plan)
 	again := explore.Run(small, true)
-	file := explore.FileName(small, *again.Broken)
-	path, err := save(o.dir, file, explore.File(small))
+	problem := &report.Problem{Code: 1, What: "a promise is broken: " + again.Broken.Promise}
+	path, err := save(o.dir, explore.FileName(small, *again.Broken), explore.File(small))
+	command := "stint sim run " + path
 	if err != nil {
-		return err
+		path, command = "", fmt.Sprintf("stint sim explore --runs 1 --seed %d%s", r.Found.Seed, o.flags())
+		problem.Data, problem.Do = "it was not saved: "+err.Error(), "again: "+command
 	}
-	if o.json {
-		e := o.json1(r, false)
-		e.Broken = &brokeAt{
-			Seed: r.Found.Seed, Promise: again.Broken.Promise, Why: again.Broken.Why, At: again.Broken.At.Seconds(),
-			Before: len(r.Found.Plan.Faults), File: path,
+	written := result(func(out *bufio.Writer) {
+		if o.json {
+			json.NewEncoder(out).Encode(o.foundJSON(r, small, again, path)) // the writer keeps its error
+			return
 		}
-		for _, f := range small.Faults {
-			e.Broken.Faults = append(e.Broken.Faults, f.String())
-		}
-		if err := json.NewEncoder(os.Stdout).Encode(e); err != nil {
-			return err
-		}
-	} else {
-		fmt.Printf("Seed %d, after %s.\n%d of its %d faults and events are left:\n\n%s\n%s\nAgain: stint sim run %s\n",
-			r.Found.Seed, progressLine(r, o.runs), len(small.Faults), len(r.Found.Plan.Faults), small.Text(), explore.Story(again), path)
+		fmt.Fprintf(out, "Seed %d, after %s.\n%d of its %d faults and events are left:\n\n%s\n%s\nAgain: %s\n",
+			r.Found.Seed, progressLine(r, o.runs), len(small.Faults), len(r.Found.Plan.Faults), small.Text(), explore.Story(again), command)
+	})
+	if written != nil {
+		problem.Err = written
 	}
-	return &report.Problem{Code: 1, What: "a promise is broken: " + again.Broken.Promise}
+	return problem
+}
+
+func (o *simExploreFlags) foundJSON(r explore.Report, small explore.Plan, again explore.Result, path string) explored {
+	e := o.json1(r, false)
+	b := again.Broken
+	e.Broken = &brokeAt{
+		Seed: r.Found.Seed, brokePromise: brokePromise{b.Promise, b.Why, b.At.Seconds()},
+		Before: len(r.Found.Plan.Faults), File: path,
+	}
+	for _, f := range small.Faults {
+		e.Broken.Faults = append(e.Broken.Faults, f.String())
+	}
+	return e
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -61,6 +62,9 @@ func (o *simLossFlags) measure(ctx context.Context) error {
 	defer stop()
 	var all []measured
 	for _, without := range append([]protocol.Rules{0}, loss.Rules.Each()...) {
+		if ctx.Err() != nil {
+			break
+		}
 		s, err := loss.Measure(ctx, o.seed, o.runs, without)
 		if err != nil {
 			return err
@@ -70,16 +74,21 @@ func (o *simLossFlags) measure(ctx context.Context) error {
 			Grants: float64(s.Grants) / float64(max(s.Worlds, 1)), Twice: s.Twice,
 		})
 	}
+	stopped := ctx.Err() != nil
 	if o.json {
 		return report.JSON(os.Stdout, all)
 	}
-	fmt.Printf("%-14s %7s %7s %14s %8s %8s %13s\n", "", "worlds", "done", "stood still", "worst", "grants", "charged twice")
-	for _, m := range all {
-		name := "every rule on"
-		if m.Without != "" {
-			name = "without " + m.Without
+	return result(func(out *bufio.Writer) {
+		fmt.Fprintf(out, "%-14s %7s %7s %14s %8s %8s %13s\n", "", "worlds", "done", "stood still", "worst", "grants", "charged twice")
+		for _, m := range all {
+			name := "every rule on"
+			if m.Without != "" {
+				name = "without " + m.Without
+			}
+			fmt.Fprintf(out, "%-14s %7d %7d %12.1f s %6.1f s %8.1f %13d\n", name, m.Worlds, m.Done, m.Still, m.Worst, m.Grants, m.Twice)
 		}
-		fmt.Printf("%-14s %7d %7d %12.1f s %6.1f s %8.1f %13d\n", name, m.Worlds, m.Done, m.Still, m.Worst, m.Grants, m.Twice)
-	}
-	return nil
+		if stopped {
+			fmt.Fprintln(out, "Stopped early.")
+		}
+	})
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -34,6 +36,26 @@ func save(dir, name, text string) (path string, err error) {
 	}
 }
 
+// plan writes a run of a random world: its story, or its events, and at the end
+// what became of it.
+func (o *simRunFlags) plan(out *bufio.Writer, r explore.Result) {
+	if !o.json {
+		out.WriteString(explore.Story(r))
+		return
+	}
+	for _, e := range r.Events {
+		out.Write(append(e.AppendJSON(nil), '\n'))
+	}
+	last := struct {
+		Broken *brokePromise `json:"broken"`
+		Done   float64       `json:"done,omitempty"` // when the work was done; absent: it was not
+	}{Done: r.Done.Seconds()}
+	if b := r.Broken; b != nil {
+		last.Broken = &brokePromise{b.Promise, b.Why, b.At.Seconds()}
+	}
+	json.NewEncoder(out).Encode(last) // the writer keeps its error
+}
+
 // runPlan plays a file that stint sim explore has saved. ok is false where the
 // name is not one of such a file.
 func (o *simRunFlags) runPlan(name string) (ok bool, err error) {
@@ -60,12 +82,8 @@ func (o *simRunFlags) runPlan(name string) (ok bool, err error) {
 		p.Seed = o.seed
 	}
 	r := explore.Run(p, true)
-	if o.json {
-		for _, e := range r.Events {
-			fmt.Println(string(e.AppendJSON(nil)))
-		}
-	} else {
-		fmt.Print(explore.Story(r))
+	if err := result(func(out *bufio.Writer) { o.plan(out, r) }); err != nil {
+		return true, err
 	}
 	if r.Broken != nil {
 		return true, &report.Problem{Code: 1, What: "a promise is broken: " + r.Broken.Promise}
