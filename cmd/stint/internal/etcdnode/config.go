@@ -72,6 +72,9 @@ func (s Settings) config(log *etcdLog, pages string, more ...grpc.ServerOption) 
 	c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: pages}}
 	c.EnableGRPCGateway = false
 	c.GRPCAdditionalServerOptions = more
+	if s.passwordCost != 0 {
+		c.BcryptCost = s.passwordCost
+	}
 	c.ClientTLSInfo = s.Client.info()
 	c.ClientTLSInfo.ClientCertAuth = s.Client.CA != ""
 	c.PeerTLSInfo = s.Peer.info()

@@ -2,9 +2,12 @@ package etcdnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,20 +21,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // limit is how long a test waits for what must happen.
 const limit = 60 * time.Second
 
-// freePort is an address on loopback where nobody listened a moment ago.
+// freePort is an address on loopback where nobody listened a moment ago, below
+// the ports that the system gives to whoever connects or asks for any.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(20_000)))
+		if err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
-// fast are settings of a single node that leads soon.
+// fast are settings of a single node that leads soon. A hash of a password at
+// etcd's own cost takes seconds with the race detector: here it is the least.
 func fast(t *testing.T, dir string) Settings {
-	return Settings{Data: dir, Listen: freePort(t), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond}
+	return Settings{Data: dir, Listen: freePort(t), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, passwordCost: 4}
 }
 
 func within(t *testing.T) context.Context {
@@ -43,11 +52,23 @@ func within(t *testing.T) context.Context {
 
 func start(t *testing.T, s Settings) *Node {
 	t.Helper()
-	n, err := Start(within(t), s)
+	n, err := startFree(within(t), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// startFree is Start where nobody else is to have the node's addresses: whoever
+// took one since it was found free is waited for.
+func startFree(ctx context.Context, s Settings) (*Node, error) {
+	for {
+		n, err := Start(ctx, s)
+		if !errors.Is(err, ErrPortTaken) || ctx.Err() != nil {
+			return n, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func stop(t *testing.T, n *Node) {

@@ -252,7 +252,7 @@ func TestNodesRestoredAlikeAreOneCluster(t *testing.T) {
 			t.Fatalf("%+v, %v", done, err)
 		}
 		go func() {
-			n, err := Start(ctx, s)
+			n, err := startFree(ctx, s)
 			if err != nil {
 				t.Error(err)
 			}

@@ -48,7 +48,8 @@ type Settings struct {
 	Log                 *slog.Logger  // nil: nothing is logged
 	Verbose             bool          // log what etcd itself has to say, too
 
-	old int64 // how many old revisions are kept at most; zero: mostOld
+	old          int64 // how many old revisions are kept at most; zero: mostOld
+	passwordCost uint  // of hashing a password, bcrypt's; zero: etcd's default
 }
 
 // Peer is one node as the others reach it.
