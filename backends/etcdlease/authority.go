@@ -36,7 +36,9 @@ type Authority struct {
 	lines    map[string]*line      // by name, those with a waiter of ours
 	news     *watch                // nil: nobody waits
 	queue    []*op
-	flying   bool  // a Txn is under way
+	flying   bool          // a Txn is under way
+	crowded  chan struct{} // see linger: closed when crowd ops are queued
+	crowd    int
 	seen     int64 // the highest revision at which a Txn of ours was answered
 	released memory
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -24,6 +25,7 @@ type op struct {
 	riders []*op
 
 	unsure bool // an answer was lost: it may have been carried out
+	look   bool // a try that was refused: this time it asks by whom
 
 	// The outcome, read after done is closed.
 	err     error // not done
@@ -58,6 +60,10 @@ func (a *Authority) enqueue(o *op) *op {
 	o.done = make(chan struct{})
 	o.p.op = o
 	a.queue = append(a.queue, o)
+	if a.crowded != nil && len(a.queue) >= a.crowd {
+		close(a.crowded)
+		a.crowded = nil
+	}
 	if !a.flying && a.ctx.Err() == nil {
 		a.flying = true
 		a.group.Go(a.fly)
@@ -67,6 +73,8 @@ func (a *Authority) enqueue(o *op) *op {
 
 // fly sends Txns as long as there is something to send.
 func (a *Authority) fly() {
+	full := time.NewTimer(time.Hour)
+	defer full.Stop()
 	for {
 		a.mu.Lock()
 		batch := a.take()
@@ -80,12 +88,35 @@ func (a *Authority) fly() {
 			return
 		}
 		a.mu.Unlock()
+		begun := a.clock.Now()
 		a.send(batch)
-		// Those who were answered may have more to ask: one Txn for all of them is
-		// worth more than the moment that it begins earlier.
-		runtime.Gosched()
+		a.linger(len(batch), a.clock.Now().Sub(begun), full)
 	}
 }
+
+// linger gives those who were answered a moment to ask for more: one Txn for all
+// costs the servers less than two. It ends when as many as were answered have
+// come, and after a part of the time that the Txn took.
+func (a *Authority) linger(answered int, took time.Duration, timer *time.Timer) {
+	runtime.Gosched()
+	if answered < worthwhile {
+		return
+	}
+	a.mu.Lock()
+	a.crowd = min(len(a.queue)+answered*3/4, maxBatch)
+	a.crowded = make(chan struct{})
+	full := a.crowded
+	a.mu.Unlock()
+	timer.Reset(min(took/4, time.Millisecond))
+	select {
+	case <-full:
+	case <-timer.C:
+	}
+}
+
+// worthwhile is how many must have been answered at once for a wait for the next
+// ones.
+const worthwhile = 8
 
 // take chooses the ops of the next Txn: deletes first, so that a create in the
 // same Txn counts only who stays; at most one create of a name, since all keys
@@ -139,9 +170,10 @@ type step struct {
 	then, otherwise []clientv3.Op
 }
 
-// step returns what is asked for an op; that its guard stands comes on top. a.mu
-// is held.
-func (a *Authority) step(o *op) step {
+// step returns what is asked for an op; that its guard stands comes on top. Among
+// many, it asks for no more than what most of them need: what is not there costs
+// nothing on any member. a.mu is held.
+func (a *Authority) step(o *op, alone bool) step {
 	p := o.p
 	switch o.kind {
 	case opTry, opJoin:
@@ -150,22 +182,27 @@ func (a *Authority) step(o *op) step {
 		put := clientv3.OpPut(p.key, o.value, clientv3.WithLease(p.s.id))
 		if o.kind == opTry {
 			empty := clientv3.Compare(clientv3.CreateRevision(line), "=", 0).WithPrefix()
+			if !alone && !o.look && p.waiter != "" {
+				return step{ifs: []clientv3.Cmp{empty}, then: []clientv3.Op{put}}
+			}
 			return step{[]clientv3.Cmp{empty}, []clientv3.Op{put}, []clientv3.Op{first}}
 		}
 		absent := clientv3.Compare(clientv3.CreateRevision(p.key), "=", 0)
 		return step{[]clientv3.Cmp{absent}, []clientv3.Op{put, first}, []clientv3.Op{clientv3.OpGet(p.key)}}
 	}
 	unchanged := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", p.token)}
+	if o.kind == opRemove {
+		return step{ifs: unchanged, then: []clientv3.Op{clientv3.OpDelete(p.key)}}
+	}
 	now := []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
 	if o.kind == opRetake {
 		again := clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 		floor := clientv3.OpPut(a.keys.floor(p.name), "taken anew by "+p.nonce)
 		return step{unchanged, []clientv3.Op{again, floor}, now}
 	}
-	if o.kind == opExpire { // a guard that has changed is not to be tried again
-		unchanged = append(unchanged, clientv3.Compare(clientv3.ModRevision(p.s.guard), "=", p.s.g))
-		now = append(now, clientv3.OpGet(p.s.guard, clientv3.WithKeysOnly()))
-	}
+	// opExpire: a guard that has changed is not to be tried again.
+	unchanged = append(unchanged, clientv3.Compare(clientv3.ModRevision(p.s.guard), "=", p.s.g))
+	now = append(now, clientv3.OpGet(p.s.guard, clientv3.WithKeysOnly()))
 	return step{unchanged, []clientv3.Op{clientv3.OpDelete(p.key)}, now}
 }
 
@@ -177,12 +214,12 @@ func (a *Authority) request(batch []*op, guards []*session) (ifs []clientv3.Cmp,
 		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(s.guard), "=", s.g))
 	}
 	if len(batch) == 1 {
-		one := a.step(batch[0])
+		one := a.step(batch[0], true)
 		ifs, then, otherwise = append(ifs, one.ifs...), one.then, one.otherwise
 	} else {
 		then = make([]clientv3.Op, len(batch))
 		for i, o := range batch {
-			one := a.step(o)
+			one := a.step(o, false)
 			then[i] = clientv3.OpTxn(one.ifs, one.then, one.otherwise)
 		}
 	}

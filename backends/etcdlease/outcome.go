@@ -53,8 +53,9 @@ func (a *Authority) conclude(o *op, u outcome) {
 	case o.kind == opRetake:
 		a.finish(o, nil)
 		a.drop(p)
-	default:
-		a.again(o) // only the guard had changed, or who was there left in the same Txn
+	default: // only the guard had changed, or who was there left in the same Txn
+		o.look = true
+		a.again(o)
 	}
 }
 
