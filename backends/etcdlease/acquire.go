@@ -11,10 +11,10 @@ import (
 // place only if there is none; one with a Waiter takes a place behind the
 // others, keeps it, and is granted what it has become.
 func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority.Grant, error) {
-	if err := r.Check(); err != nil {
+	if err := seconds(r.Length); err != nil { // first: it knows the nearest
 		return authority.Grant{}, err
 	}
-	if err := seconds(r.Length); err != nil {
+	if err := r.Check(); err != nil {
 		return authority.Grant{}, err
 	}
 	if err := a.enter(ctx); err != nil {

@@ -24,8 +24,8 @@ func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Gra
 	if err := a.enter(ctx); err != nil {
 		return authority.Grant{}, err
 	}
-	for {
-		p, r, renewed := a.renewal(g)
+	for waited := false; ; waited = true {
+		p, r, renewed := a.renewal(g, waited)
 		switch {
 		case p == nil:
 			return a.renewForeign(ctx, g)
@@ -48,8 +48,9 @@ func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Gra
 
 // renewal finds what answers a renewal: a proof that is there already (the
 // grant), a round to wait for, or neither when the lease is over. The place is
-// nil when the grant is none of this client's.
-func (a *Authority) renewal(g authority.Grant) (*place, *round, authority.Grant) {
+// nil when the grant is none of this client's. Who has waited for a round takes
+// what it has proven, however long ago it was sent: the grant says so.
+func (a *Authority) renewal(g authority.Grant, waited bool) (*place, *round, authority.Grant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.own(g)
@@ -65,7 +66,7 @@ func (a *Authority) renewal(g authority.Grant) (*place, *round, authority.Grant)
 		return p, nil, authority.Grant{}
 	// Within half of the usual time between two renewals, so that leases whose
 	// renewals are due at different times come to share one round.
-	case p.proven > p.from && now.Sub(p.proven) < p.s.length*3/20:
+	case p.proven > p.from && (waited || now.Sub(p.proven) < p.s.length*3/20+p.s.pace):
 		p.from = p.proven
 		return p, nil, p.grant()
 	case p.s.over:

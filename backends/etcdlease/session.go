@@ -40,7 +40,9 @@ type session struct {
 	cause   error
 	round   *round              // under way, or nil
 	last    authority.Instant   // when the last round that succeeded was sent
-	strange map[string]struct{} // keys on the lease that nobody knows, as of the last round
+	strange map[string]struct{} // keys on the lease that nobody knows, as of the last list
+	audits  int                 // rounds that needed no list
+	listing bool                // a list is under way that nobody waits for
 	haunted map[string]bool     // keys not to be used again
 }
 

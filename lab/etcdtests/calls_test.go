@@ -191,6 +191,9 @@ func TestLengthsThatEtcdCannotKeepAreRefused(t *testing.T) {
 			t.Errorf("%v: got %v", length, err)
 			continue
 		}
+		if g := p.acquire(ask("nearest to "+length.String(), l.Nearest)); g.Length != l.Nearest {
+			t.Errorf("%v: asked for the nearest, %v, got %v", length, l.Nearest, g.Length)
+		}
 	}
 	if g := p.acquire(ask("day", 24*time.Hour)); g.Length != 24*time.Hour {
 		t.Errorf("asked for a day, got %v", g.Length)

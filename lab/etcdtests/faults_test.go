@@ -39,7 +39,7 @@ func strikes() []grpcfault.Fault {
 		each(struckRequests, f)
 	}
 	// Lost without a word: the caller only waits.
-	for method, n := range map[string]int{txn: 6, keepAlive: 1, leaseKeys: 1, "KV/Range": 1, "Lease/LeaseGrant": 1, "Maintenance/Status": 1} {
+	for method, n := range map[string]int{txn: 6, keepAlive: 1, leaseKeys: 1, "Lease/LeaseGrant": 1, "Maintenance/Status": 1} {
 		each(n, grpcfault.Fault{Method: method, Kind: grpcfault.LoseRequest})
 		each(n, grpcfault.Fault{Method: method, Kind: grpcfault.LoseAnswer})
 	}

@@ -2,6 +2,9 @@ package etcdtests
 
 import (
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,45 +22,64 @@ const (
 )
 
 // TestAKeepAliveProvesTheLeaseAndNotTheLock: the key goes while the shared lease
-// lives and its keep-alives are answered.
+// lives and its keep-alives are answered. A few locks are proven by reading
+// their keys, many by the list of the lease's.
 func TestAKeepAliveProvesTheLeaseAndNotTheLock(t *testing.T) {
 	all := newWorld(t, 1, etcdcluster.Options{})
-	for name, moment := range map[string]grpcfault.Fault{
-		"while the keep-alive is sent":      {Method: keepAlive, Kind: grpcfault.BeforeRequest},
-		"before the keep-alive is answered": {Method: keepAlive, Kind: grpcfault.BeforeAnswer},
-		"before the keys are asked for":     {Method: leaseKeys, Kind: grpcfault.BeforeRequest},
-		"while the keys are on their way":   {Method: leaseKeys, Kind: grpcfault.BeforeAnswer},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := all.on(t)
-			p := w.party()
-			broken, whole := p.acquire(ask("broken", 5*time.Second)), p.acquire(ask("whole", 5*time.Second))
-			if l := w.places("broken")[0].lease; l != w.places("whole")[0].lease {
-				t.Fatal("the two do not share a lease: this test has lost its point")
-			}
-			var gone authority.Instant // when its key was
-			moment.Do = func() { w.breakGlass("broken"); gone = now() }
-			p.layer.Arm(moment)
-			for broken.Name != "" {
-				time.Sleep(time.Second) // no answer from before may serve for the renewal
-				asked := now()
-				got := p.auth.RenewAll(w.long(), []authority.Grant{broken, whole})
-				if got[1].Err != nil || got[1].Grant.Grant != whole.Grant {
-					t.Fatalf("its neighbour was not renewed: %+v", got[1])
-				}
-				switch {
-				case errors.Is(got[0].Err, authority.ErrNotHeld):
-					broken.Name = ""
-				case got[0].Err != nil, asked > gone || got[0].Grant.From > gone:
-					t.Fatalf("asked at %v, the broken one, gone at %v, was renewed from %v: %v", asked, gone, got[0].Grant.From, got[0].Err)
-				default: // its key was seen after it was asked for, and went then
-					whole = got[1].Grant
-				}
-			}
-			if p.layer.Struck() != 1 {
-				t.Error("the moment never came")
+	for keys, others := range map[string]int{txn: 0, leaseKeys: 60} {
+		for name, moment := range map[string]grpcfault.Fault{
+			"while the keep-alive is sent":      {Method: keepAlive, Kind: grpcfault.BeforeRequest},
+			"before the keep-alive is answered": {Method: keepAlive, Kind: grpcfault.BeforeAnswer},
+			"before the keys are asked for":     {Method: keys, Kind: grpcfault.BeforeRequest},
+			"while the keys are on their way":   {Method: keys, Kind: grpcfault.BeforeAnswer},
+		} {
+			t.Run(fmt.Sprintf("%s, beside %d others", name, others), func(t *testing.T) {
+				t.Parallel()
+				all.on(t).breaksAt(moment, others)
+			})
+		}
+	}
+}
+
+// breaksAt takes one of two locks away at a moment of a renewal.
+func (w *world) breaksAt(moment grpcfault.Fault, others int) {
+	p := w.party()
+	var all sync.WaitGroup
+	for i := range others {
+		r := ask(fmt.Sprint("other", i), 5*time.Second)
+		all.Go(func() {
+			if _, err := p.auth.Acquire(w.Context(), r); err != nil {
+				w.Errorf("Acquire %+v: %v", r, err)
 			}
 		})
+	}
+	all.Wait()
+	broken, whole := p.acquire(ask("broken", 5*time.Second)), p.acquire(ask("whole", 5*time.Second))
+	if l := w.places("broken")[0].lease; l != w.places("whole")[0].lease {
+		w.Fatal("the two do not share a lease: this test has lost its point")
+	}
+	var at atomic.Int64 // when its key was gone
+	moment.Do = func() { w.breakGlass("broken"); at.Store(int64(now())) }
+	p.layer.Arm(moment)
+	for broken.Name != "" {
+		asked := now()
+		got := p.auth.RenewAll(w.long(), []authority.Grant{broken, whole})
+		gone := authority.Instant(at.Load())
+		if got[1].Err != nil || got[1].Grant.Grant != whole.Grant {
+			w.Fatalf("its neighbour was not renewed: %+v", got[1])
+		}
+		switch {
+		case errors.Is(got[0].Err, authority.ErrNotHeld):
+			broken.Name = ""
+		case got[0].Err != nil, gone != 0 && (asked > gone || got[0].Grant.From > gone):
+			w.Fatalf("asked at %v, the broken one, gone at %v, was renewed from %v: %v", asked, gone, got[0].Grant.From, got[0].Err)
+		default: // its key was seen after it was asked for, and went then, or later
+			broken, whole = got[0].Grant, got[1].Grant
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	if p.layer.Struck() != 1 {
+		w.Error("the moment never came")
 	}
 }
 
@@ -136,5 +158,56 @@ func TestOneKeepAliveIsOutstanding(t *testing.T) {
 	}
 	if most != 1 || p.layer.Struck() != 1 {
 		t.Errorf("while one keep-alive was on its way, %d were (%d held up)", most, p.layer.Struck())
+	}
+}
+
+// TestAnAnswerThatComesTwiceProvesNothingTwice: a keep-alive's answer comes
+// twice, and the next keep-alive is lost. The second copy must not be taken for
+// its answer.
+func TestAnAnswerThatComesTwiceProvesNothingTwice(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	const length = 4 * time.Second
+	g := p.acquire(ask("job", length))
+	id := clientv3.LeaseID(w.places("job")[0].lease)
+	time.Sleep(time.Second) // no answer of the acquire may serve for the renewal
+	p.layer.Arm(grpcfault.Fault{Method: keepAlive, Kind: grpcfault.RepeatAnswer})
+	g, err := p.auth.Renew(w.long(), g)
+	w.must(err)
+	time.Sleep(time.Second) // nor that of this one for the next
+	p.layer.Arm(grpcfault.Fault{Method: keepAlive, Kind: grpcfault.LoseRequest})
+	next, err := p.auth.Renew(w.within(2*time.Second), g)
+	if err != nil {
+		if errors.Is(err, authority.ErrNotHeld) {
+			t.Error(err)
+		}
+		return // it did not believe it
+	}
+	left, err := w.raw.TimeToLive(w.long(), id)
+	w.must(err)
+	// What the holder believes must be no more than what etcd still gives.
+	if believed := next.From.Add(length).Sub(now()); believed > time.Duration(left.TTL+1)*time.Second {
+		t.Errorf("the holder counts on another %v, etcd lets go in %d s", believed, left.TTL)
+	}
+}
+
+// TestARoundOfManyLocksOutlivesALostMessage: another attempt is made beside the
+// one that is not answered.
+func TestARoundOfManyLocksOutlivesALostMessage(t *testing.T) {
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for _, method := range []string{keepAlive, leaseKeys, "KV/Range"} {
+		for _, kind := range []grpcfault.Kind{grpcfault.LoseRequest, grpcfault.LoseAnswer} {
+			f := grpcfault.Fault{Method: method, Kind: kind}
+			t.Run(fmt.Sprint(f), func(t *testing.T) {
+				t.Parallel()
+				w := all.on(t)
+				p := w.party()
+				leases := w.hold(p.stint(stint.Options{TTL: 10 * time.Second}), 61)
+				p.layer.Arm(f)
+				w.eventually("a message is lost", func() bool { return p.layer.Struck() == 1 })
+				renewed := now().Add(8 * time.Second) // the stop time of what is sent from here on
+				w.eventually("all are renewed after it", func() bool { return w.allHeld(leases, renewed) })
+			})
+		}
 	}
 }
