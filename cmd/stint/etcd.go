@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/pflag"
@@ -32,6 +33,9 @@ func (e *etcdFlags) dial() (*etcdlease.Servers, error) {
 func (e *etcdFlags) refused(s *etcdlease.Servers, what string, err error) error {
 	plain := s.Explain(err)
 	p := &report.Problem{Code: report.ExitService, What: what, Err: plain, Data: "nothing was changed"}
+	if errors.Is(plain, context.DeadlineExceeded) {
+		p.Do = "look whether stint serve runs there, and check --authority and STINT_AUTHORITY"
+	}
 	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
 		p.Code, p.Err = report.ExitConfig, errors.New("that is for the user root only, where users are set up")
 		p.Do = "write --authority 'etcd://root@HOST:2379?password-file=FILE' (etcds:// with TLS)"

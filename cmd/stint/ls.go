@@ -108,8 +108,8 @@ func showCommand() *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show one lease",
 		Long: `Shows who holds NAME, with which token, since when, and for how long if it is
-not renewed; when it is free, who held it last. A name that was never held is
-free: that is no error.`,
+not renewed; when it is free, who held it last, which etcd does not remember. A
+name that was never held is free: that is no error.`,
 		Example: `  stint show nightly
   stint show nightly --json | jq .token`,
 		Args: exactly("NAME"),
@@ -142,5 +142,5 @@ func (o *lookFlags) show(name string) error {
 	if o.json {
 		return report.JSON(os.Stdout, report.FromState(s))
 	}
-	return report.Details(os.Stdout, s)
+	return report.Details(os.Stdout, s, !isEtcd(o.url))
 }

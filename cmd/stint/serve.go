@@ -157,7 +157,8 @@ func peersOf(text string) ([]etcdnode.Peer, error) {
 // passwordFrom reads a password: the first line of a file.
 func passwordFrom(file string) (string, error) {
 	text, err := os.ReadFile(file)
-	bad := &report.Problem{Code: report.ExitConfig, What: "the password cannot be read", Err: err, Data: "nothing was done"}
+	bad := &report.Problem{Code: report.ExitConfig, What: "the password cannot be read", Err: err, Data: "nothing was done",
+		Do: "name a file of one line, the password, that this user may read"}
 	if err != nil {
 		return "", bad
 	}

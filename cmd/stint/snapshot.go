@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -42,6 +43,12 @@ func snapshotCommand() *cobra.Command {
 }
 
 func (o *snapshotFlags) snapshot(file string) error {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return report.Usage(file+" is there, and is no file that could be replaced", "name the FILE that the snapshot is to be written to")
+	}
+	if _, err := os.Stat(filepath.Dir(file)); err != nil {
+		return report.Usage("there is no folder for "+file+": "+err.Error(), "make it first, or name another FILE")
+	}
 	s, err := o.dial()
 	if err != nil {
 		return err

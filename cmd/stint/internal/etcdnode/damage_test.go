@@ -81,6 +81,15 @@ func TestAFolderOrAnAddressInUseIsNamed(t *testing.T) {
 	stop(t, start(t, other))
 }
 
+func TestAFolderThatCannotBeIsASettingAndNoFailure(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, nil)
+	for _, dir := range []string{filepath.Join(file, "data"), file, filepath.Join("/", strings.Repeat("x", 300))} {
+		s := fast(t, dir)
+		mustRefuse(t, s, ErrSettings, "there can be no data folder")
+	}
+}
+
 func TestOtherNodesThanThoseOfTheDataAreRefused(t *testing.T) {
 	s := fast(t, filepath.Join(t.TempDir(), "data"))
 	n := start(t, s)

@@ -80,6 +80,17 @@ func (s Settings) ended(err error) error {
 		Do:   "start it again; if it stops again, see what etcd says with --verbose"}
 }
 
+// unusable puts into words why the data folder could not be taken.
+func (s Settings) unusable(err error) error {
+	for _, wrong := range []error{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.ELOOP} {
+		if errors.Is(err, wrong) {
+			return &Refusal{Kind: ErrSettings, What: "there can be no data folder " + s.Data, Err: err,
+				Data: "nothing was done", Do: "check --data (or where the default is)"}
+		}
+	}
+	return s.ended(err)
+}
+
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

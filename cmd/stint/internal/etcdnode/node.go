@@ -74,7 +74,7 @@ func (n *Node) prepare() error {
 		return r
 	}
 	if err != nil {
-		return n.s.ended(err)
+		return n.s.unusable(err)
 	}
 	n.release = append(n.release, unlock)
 	data, err := inspect(n.s.Data)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
@@ -67,7 +68,7 @@ func (r Restore) Run() (done Restored, err error) {
 	}
 	parent := filepath.Dir(filepath.Clean(r.Node.Data))
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return done, r.Node.ended(err)
+		return done, r.Node.unusable(err)
 	}
 	temp, err := os.MkdirTemp(parent, filepath.Base(r.Node.Data)+".restoring-")
 	if err != nil {
@@ -97,19 +98,22 @@ func (r Restore) tooLow(done Restored, m mark) error {
 }
 
 func (r Restore) check() error {
+	refuse := func(err error) error {
+		return &Refusal{Kind: ErrSettings, What: "it cannot be restored so", Err: err, Data: "nothing was changed", Do: "see: stint restore --help"}
+	}
 	var wrong []error
 	if !filepath.IsAbs(r.Node.Data) {
 		wrong = append(wrong, fmt.Errorf("the data folder %q has to be an absolute path", r.Node.Data))
 	}
 	if wrong = append(wrong, r.Node.checkPeers()...); len(wrong) > 0 {
-		return r.Node.refuseSettings(errors.Join(wrong...))
+		return refuse(errors.Join(wrong...))
 	}
 	if r.Bump > mostRevision {
-		return r.Node.refuseSettings(fmt.Errorf("--bump %d leaves no room for tokens: at most %d", r.Bump, int64(mostRevision)))
+		return refuse(fmt.Errorf("--bump %d leaves no room for tokens: at most %d", r.Bump, int64(mostRevision)))
 	}
 	names, err := os.ReadDir(r.Node.Data)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return r.Node.ended(err)
+		return r.Node.unusable(err)
 	}
 	if slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() != "stint.lock" }) {
 		return &Refusal{Kind: ErrSettings, What: "there is data in " + r.Node.Data, Data: "nothing was changed",
@@ -132,6 +136,9 @@ func (r Restore) build(temp string) (done Restored, err error) {
 	bad := func(err error) error {
 		if noRoom(err) {
 			return r.Node.ended(err)
+		}
+		if strings.Contains(err.Error(), "missing hash") { // etcd names a flag of its own tool
+			err = errors.New("it does not end with a check sum: it was cut short, or is no snapshot")
 		}
 		return &Refusal{Kind: ErrDamaged, What: "the snapshot " + r.Snapshot + " cannot be restored", Err: err,
 			Data: "nothing was changed", Do: "take another snapshot; what stint snapshot writes is checked when it is written"}
@@ -178,7 +185,8 @@ func (r Restore) source() (string, []byte, error) {
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return "", nil, &Refusal{Kind: ErrSettings, What: "there is no snapshot " + r.Snapshot, Err: err, Data: "nothing was changed"}
+		return "", nil, &Refusal{Kind: ErrSettings, What: "there is no snapshot " + r.Snapshot, Err: err,
+			Data: "nothing was changed", Do: "name a file of stint snapshot, or the data folder of a node that does not run"}
 	}
 	defer f.Close()
 	sum := sha256.New()

@@ -12,6 +12,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -123,16 +124,14 @@ func (s Settings) MinLease() time.Duration {
 // for clients, or that for nodes.
 func (s Settings) beyond() (clients, peers bool) {
 	s = s.withDefaults()
-	return !loopback(s.Listen), s.ListenPeer != "" && !loopback(s.ListenPeer)
+	return reachable(s.Listen), s.ListenPeer != "" && reachable(s.ListenPeer)
 }
 
-func loopback(address string) bool {
+// reachable: from other hosts. What is no address is refused as such.
+func reachable(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err == nil && host != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 // Check says everything that is wrong with the settings, in one error. Whether
@@ -145,6 +144,10 @@ func (s Settings) Check() error {
 		bad("the data folder %q has to be an absolute path", s.Data)
 	}
 	for flag, address := range map[string]string{"listen": s.Listen, "advertise": s.Advertise, "listen-peer": s.ListenPeer} {
+		derived := flag == "advertise" && address == s.Listen || flag == "listen-peer" && address == s.self().Address
+		if _, err := splitAddress(address); err != nil && derived {
+			continue // said of what it is taken from
+		}
 		if err := checkAddress(flag, address); address != "" && err != nil {
 			wrong = append(wrong, err)
 		}
@@ -165,14 +168,26 @@ func (s Settings) Check() error {
 }
 
 func checkAddress(flag, address string) error {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || port == "" {
-		return fmt.Errorf("--%s %q is not HOST:PORT", flag, address)
+	host, err := splitAddress(address)
+	if err != nil {
+		return fmt.Errorf("--%s %q %w", flag, address, err)
 	}
 	if flag != "advertise" && host != "localhost" && net.ParseIP(host) == nil {
 		return fmt.Errorf("--%s %q: a node listens on an IP address or on localhost; give its name as --advertise, and an address here", flag, address)
 	}
 	return nil
+}
+
+// splitAddress says what is wrong with an address, as in "it ...".
+func splitAddress(address string) (host string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || port == "" {
+		return "", errors.New("is not HOST:PORT")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 { // 0 would be another one each time
+		return "", errors.New("has no port from 1 to 65535")
+	}
+	return host, nil
 }
 
 func (s Settings) checkPeers() (wrong []error) {
@@ -192,8 +207,8 @@ func (s Settings) checkPeers() (wrong []error) {
 			bad("%s=%s stands twice in --peers, by its name or by its address", p.Name, p.Address)
 		}
 		names[p.Name], addresses[p.Address] = true, true
-		if _, port, err := net.SplitHostPort(p.Address); err != nil || port == "" {
-			bad("--peers: the address of %s, %q, is not HOST:PORT", p.Name, p.Address)
+		if _, err := splitAddress(p.Address); err != nil {
+			bad("--peers: the address of %s, %q, %w", p.Name, p.Address, err)
 		}
 	}
 	if !names[s.Name] {

@@ -105,3 +105,23 @@ func TestTheShortestLeaseIsThatOfEtcd(t *testing.T) {
 		stop(t, n)
 	}
 }
+
+func TestAnAddressThatIsNoneIsNamedOnce(t *testing.T) {
+	for want, s := range map[string]Settings{
+		`--listen "127.0.0.1" is not HOST:PORT`:                        {Listen: "127.0.0.1"},
+		`--listen "127.0.0.1:0" has no port from 1 to 65535`:           {Listen: "127.0.0.1:0"},
+		`--listen "127.0.0.1:65536" has no port from 1 to 65535`:       {Listen: "127.0.0.1:65536"},
+		`--advertise "h:etcd" has no port from 1 to 65535`:             {Advertise: "h:etcd"},
+		`the address of a, "127.0.0.1:99999", has no port from 1 to`:   {Name: "a", Peers: []Peer{{"a", "127.0.0.1:99999"}}},
+		`--listen-peer "db1:2380": a node listens on an IP address or`: {Name: "a", Peers: []Peer{{"a", "db1:2380"}}, Peer: TLS{}},
+	} {
+		s.Data = "/data"
+		err := s.Check()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+		if err != nil && !strings.Contains(want, "db1") && strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than %q: %v", want, err)
+		}
+	}
+}

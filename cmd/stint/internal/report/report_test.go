@@ -55,7 +55,7 @@ func TestAHolderCannotMoveTheCursor(t *testing.T) {
 	if err := Table(&b, []authority.State{s}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Details(&b, s); err != nil {
+	if err := Details(&b, s, true); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), "\x1b") {
@@ -66,6 +66,18 @@ func TestAHolderCannotMoveTheCursor(t *testing.T) {
 		// they do not break the row.
 		if strings.HasPrefix(line, "forged") {
 			t.Errorf("an unmarked line: %q", line)
+		}
+	}
+}
+
+func TestWhatTheAuthorityForgetsIsNotCalledNeverHeld(t *testing.T) {
+	for remembers, want := range map[bool]string{true: "free, never held", false: "free"} {
+		var b bytes.Buffer
+		if err := Details(&b, authority.State{Name: "k"}, remembers); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), "state    "+want+"\n") {
+			t.Errorf("remembers %t: %q", remembers, b.String())
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 type Lease struct {
 	Name    string  `json:"name"`
 	Held    bool    `json:"held"`
-	Token   int64   `json:"token"`            // of the living grant, else of the last one; 0: never held
+	Token   int64   `json:"token"`            // of the living grant, else of the last one; 0: never held, or not remembered
 	Grant   string  `json:"grant,omitempty"`  // token.nonce
 	Holder  string  `json:"holder,omitempty"` //
 	Since   string  `json:"since,omitempty"`  // RFC 3339, by the authority's wall clock; only while it is held
@@ -66,8 +66,9 @@ func Table(w io.Writer, states []authority.State) error {
 	return t.Flush()
 }
 
-// Details writes one lease for people.
-func Details(w io.Writer, s authority.State) error {
+// Details writes one lease for people. An authority remembers who held a name
+// that is free, or does not.
+func Details(w io.Writer, s authority.State, remembers bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(k, v string) { fmt.Fprintf(t, "%s\t%s\n", k, v) }
 	row("name", Name(s.Name))
@@ -79,8 +80,10 @@ func Details(w io.Writer, s authority.State) error {
 		row("grant", s.Grant.String())
 		row("since", Since(s.Since, time.Now()))
 		row("left", Short(s.Left)+" unless it is renewed (of "+s.Length.String()+")")
-	case s.Grant.IsZero():
+	case s.Grant.IsZero() && remembers:
 		row("state", "free, never held")
+	case s.Grant.IsZero():
+		row("state", "free")
 	default:
 		row("state", "free")
 		row("last token", strconv.FormatInt(int64(s.Grant.Token), 10))
