@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,7 +14,9 @@ import (
 // Options are the settings of New. The zero value is good.
 type Options struct {
 	// Prefix is what all keys begin with, "stint" if empty: PREFIX/lock/NAME/…
-	// Clients that shall see each other's leases use the same one.
+	// Clients that shall see each other's leases use the same one. It is what a
+	// URL's path may be: without slashes at its ends, and with none of the parts
+	// "lock", "floor" and "client".
 	Prefix string
 	// Timeout is how long one request to one member may take before another
 	// member is asked; 1 s if zero. Renewals of short leases take less.
@@ -29,16 +30,9 @@ type Options struct {
 
 func (o Options) check() (Options, error) {
 	if o.Prefix == "" {
-		o.Prefix = "stint"
+		o.Prefix = defaultPrefix
 	}
-	o.Prefix = strings.TrimRight(o.Prefix, "/")
-	var errs []error
-	switch {
-	case o.Prefix == "":
-		errs = append(errs, errors.New("a Prefix of slashes only; leave it empty for \"stint\""))
-	case strings.ContainsRune(o.Prefix, 0):
-		errs = append(errs, errors.New("a Prefix with a zero byte"))
-	}
+	errs := []error{checkPrefix(o.Prefix)}
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
