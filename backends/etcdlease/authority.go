@@ -37,6 +37,7 @@ type Authority struct {
 	news     *watch                // nil: nobody waits
 	queue    []*op
 	flying   bool          // a Txn is under way
+	full     bool          // etcd had no space for the last create
 	crowded  chan struct{} // see linger: closed when crowd ops are queued
 	crowd    int
 	seen     int64 // the highest revision at which a Txn of ours was answered

@@ -60,6 +60,12 @@ func (a *Authority) enqueue(o *op) *op {
 	o.done = make(chan struct{})
 	o.p.op = o
 	a.queue = append(a.queue, o)
+	a.launch()
+	return o
+}
+
+// launch sees to it that what is queued is sent. a.mu is held.
+func (a *Authority) launch() {
 	if a.crowded != nil && len(a.queue) >= a.crowd {
 		close(a.crowded)
 		a.crowded = nil
@@ -68,7 +74,6 @@ func (a *Authority) enqueue(o *op) *op {
 		a.flying = true
 		a.group.Go(a.fly)
 	}
-	return o
 }
 
 // fly sends Txns as long as there is something to send.
@@ -120,7 +125,8 @@ const worthwhile = 8
 
 // take chooses the ops of the next Txn: deletes first, so that a create in the
 // same Txn counts only who stays; at most one create of a name, since all keys
-// that a Txn creates have the same revision. a.mu is held.
+// that a Txn creates have the same revision. While etcd is full, deletes go by
+// themselves: with a create among them they would be refused. a.mu is held.
 func (a *Authority) take() []*op {
 	var removes, others, left []*op
 	created := map[string]*op{}
@@ -142,6 +148,10 @@ func (a *Authority) take() []*op {
 			}
 			others = append(others, o)
 		}
+	}
+	if a.full && len(removes) > 0 {
+		a.queue = append(others, left...)
+		return removes
 	}
 	a.queue = left
 	return append(removes, others...)
@@ -178,17 +188,19 @@ func (a *Authority) step(o *op, alone bool) step {
 	switch o.kind {
 	case opTry, opJoin:
 		line := p.key[:strings.LastIndexByte(p.key, '/')+1]
-		first := clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		oldest := func(n int64) clientv3.Op {
+			return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(n), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		}
 		put := clientv3.OpPut(p.key, o.value, clientv3.WithLease(p.s.id))
 		if o.kind == opTry {
 			empty := clientv3.Compare(clientv3.CreateRevision(line), "=", 0).WithPrefix()
 			if !alone && !o.look && p.waiter != "" {
 				return step{ifs: []clientv3.Cmp{empty}, then: []clientv3.Op{put}}
 			}
-			return step{[]clientv3.Cmp{empty}, []clientv3.Op{put}, []clientv3.Op{first}}
+			return step{[]clientv3.Cmp{empty}, []clientv3.Op{put}, []clientv3.Op{oldest(2)}}
 		}
 		absent := clientv3.Compare(clientv3.CreateRevision(p.key), "=", 0)
-		return step{[]clientv3.Cmp{absent}, []clientv3.Op{put, first}, []clientv3.Op{clientv3.OpGet(p.key)}}
+		return step{[]clientv3.Cmp{absent}, []clientv3.Op{put, oldest(1)}, []clientv3.Op{clientv3.OpGet(p.key)}}
 	}
 	unchanged := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", p.token)}
 	if o.kind == opRemove {
@@ -245,7 +257,7 @@ func (a *Authority) send(batch []*op) {
 	case err == nil:
 		a.net.note(resp.Header.GetRaftTerm())
 		a.apply(batch, guards, (*pb.TxnResponse)(resp))
-	case definite(err):
+	case definite(err) && !answered(err):
 		a.fail(batch, err)
 	default:
 		if !answered(err) {
@@ -264,6 +276,7 @@ func (a *Authority) apply(batch []*op, guards []*session, resp *pb.TxnResponse) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen = max(a.seen, resp.Header.GetRevision())
+	a.full = a.full && len(guards) == 0
 	u := outcome{yes: resp.Succeeded, answers: resp.Responses, revision: resp.Header.GetRevision(), now: a.clock.Now()}
 	var lost map[*session]bool // their guard has gone, and with it all places
 	if !u.yes && len(guards) > 0 {

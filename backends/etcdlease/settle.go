@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -12,16 +13,57 @@ import (
 // are changed that its creates demand; what is read then is final. Deletes are
 // guarded too, by the very revision that they delete, so they are just sent
 // again.
+//
+// While etcd is full, a guard cannot be changed. Deletes do not wait for that:
+// they, and all further Txns, go on beside it.
 func (a *Authority) settle(batch []*op, cause error) {
-	over := answered(cause)
-	if !over {
+	if !answered(cause) {
 		for _, s := range sessionsOf(batch) {
-			if !a.bump(s) {
+			if err := a.bump(s, false); is(err, rpctypes.ErrNoSpace) {
+				a.settleLater(batch, cause)
+				return
+			} else if err != nil {
 				a.fail(batch, errClosed())
 				return
 			}
 		}
 	}
+	a.settleNow(batch, cause)
+}
+
+// settleLater settles all but deletes when there is room again.
+func (a *Authority) settleLater(batch []*op, cause error) {
+	var waits []*op
+	a.mu.Lock()
+	for _, o := range batch {
+		if o.kind.removes() {
+			o.unsure = true
+			a.again(o)
+		} else {
+			waits = append(waits, o)
+		}
+	}
+	a.mu.Unlock()
+	a.group.Go(func() {
+		for _, s := range sessionsOf(waits) {
+			if a.bump(s, true) != nil {
+				a.fail(waits, errClosed())
+				return
+			}
+		}
+		a.settleNow(waits, cause)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.queue) > 0 {
+			a.launch()
+		}
+	})
+}
+
+// settleNow finds out what has become of a batch that will not be carried out
+// any more.
+func (a *Authority) settleNow(batch []*op, cause error) {
+	over := answered(cause)
 	found, ok := a.read(batch)
 	if !ok {
 		a.fail(batch, errClosed())
@@ -29,6 +71,8 @@ func (a *Authority) settle(batch []*op, cause error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	alone := a.full
+	a.full = a.full || over
 	for _, o := range batch {
 		o.unsure = true
 		kv := found[o.p.key]
@@ -50,6 +94,8 @@ func (a *Authority) settle(batch []*op, cause error) {
 		case o.kind == opRetake && !mine:
 			a.finish(o, nil)
 			a.drop(o.p)
+		case over && o.kind.removes() && !alone: // it was refused for what came with it
+			a.again(o)
 		case over: // refused, and that it will be again
 			a.finish(o, a.o.explain(cause))
 			if o.kind.creates() {
@@ -86,17 +132,23 @@ func sessionsOf(batch []*op) []*session {
 	return all
 }
 
-// bump changes a session's guard, until that is definite. It reports false when
-// the authority is closed before.
-func (a *Authority) bump(s *session) bool {
+// bump changes a session's guard, until that is definite. It fails when the
+// authority is closed before, and, unless it is to wait for room, where etcd is
+// full.
+func (a *Authority) bump(s *session, wait bool) error {
 	a.mu.Lock()
 	g := s.g
 	a.mu.Unlock()
-	return a.insist(func(ctx context.Context, m *member) error {
+	var full error
+	ok := a.insist(func(ctx context.Context, m *member) error {
 		r, err := m.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(s.guard), "=", g)).
 			Then(clientv3.OpPut(s.guard, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())).
 			Else(clientv3.OpGet(s.guard, clientv3.WithKeysOnly())).Commit()
-		if err != nil {
+		switch {
+		case is(err, rpctypes.ErrNoSpace) && !wait:
+			full = err
+			return nil
+		case err != nil:
 			return err
 		}
 		a.mu.Lock()
@@ -109,6 +161,10 @@ func (a *Authority) bump(s *session) bool {
 		a.guardStands(s, r.Responses[0].GetResponseRange())
 		return nil
 	})
+	if !ok {
+		return errClosed()
+	}
+	return full
 }
 
 // read reads the keys of a batch, until that is definite.

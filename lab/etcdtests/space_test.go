@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
 )
 
 // fill writes until etcd says that it is full, and stays so.
@@ -68,6 +70,55 @@ func TestAFullEtcdKeepsWhatIsHeld(t *testing.T) {
 	w.renewed(l, o)
 	w.must(l.Release(w.long()))
 	w.noKeys("job")
+}
+
+// TestAnUnansweredRequestToAFullEtcdHoldsUpNoRelease: what has become of it cannot
+// be settled until there is room, and a release does not wait for that.
+func TestAnUnansweredRequestToAFullEtcdHoldsUpNoRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
+	p := w.party()
+	held := p.acquire(ask("held", time.Minute))
+	waits := p.acquire(ask("other", time.Minute))
+	w.fill()
+	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseRequest, Broken: true})
+	unanswered := p.background(ask("new", time.Minute))
+	w.eventually("a request is lost", func() bool { return p.layer.Struck() == 1 })
+	w.must(p.auth.Release(w.long(), held))
+	w.must(p.auth.Release(w.long(), waits))
+	w.noKeys("held")
+	select {
+	case g := <-unanswered:
+		t.Errorf("what was not settled was answered: %+v, %v", g.Grant, g.err)
+	default:
+	}
+	w.makeRoom()
+	w.must(p.auth.Release(w.long(), w.next(unanswered)))
+	w.must(p.auth.Release(w.long(), p.acquire(ask("held", time.Minute))))
+}
+
+// TestAReleaseThatGoesWithACreateIsNotRefusedForIt: a full etcd refuses a whole
+// request for one key in it.
+func TestAReleaseThatGoesWithACreateIsNotRefusedForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
+	p := w.party()
+	held := p.acquire(ask("held", time.Minute))
+	w.fill()
+	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayRequest, Delay: 500 * time.Millisecond})
+	creates := []<-chan granted{p.background(ask("first", time.Minute))}
+	w.eventually("the first is on its way", func() bool { return p.layer.Struck() == 1 })
+	released := make(chan error, 1)
+	creates = append(creates, p.background(ask("second", time.Minute)))
+	go func() { released <- p.auth.Release(w.long(), held) }()
+	creates = append(creates, p.background(ask("third", time.Minute)))
+	w.must(<-released)
+	for _, c := range creates {
+		if g := <-c; !strings.Contains(fmt.Sprint(g.err), "NOSPACE") {
+			t.Errorf("a full etcd granted %+v, %v", g.Grant, g.err)
+		}
+	}
+	w.noKeys("held")
 }
 
 // TestARequestThatFillsEtcdLeavesNothingBehind: etcd carries out the request that
