@@ -73,13 +73,21 @@ func (v *view) read(name string, kvs []*mvccpb.KeyValue) error {
 	if len(kvs) == 0 {
 		return nil
 	}
-	if len(kvs) > 1 && kvs[0].CreateRevision == kvs[1].CreateRevision {
-		return fmt.Errorf("etcdlease: %w: %q has two places of one revision, which stint never makes: neither holds; nothing was changed; remove one of %q and %q",
-			authority.ErrBroken, name, kvs[0].Key, kvs[1].Key)
+	if err := twins(name, kvs); err != nil {
+		return err
 	}
 	s, err := readSpot(kvs[0])
 	v.first = &s
 	return err
+}
+
+// twins refuses a line whose two oldest places are equally old.
+func twins(name string, kvs []*mvccpb.KeyValue) error {
+	if len(kvs) < 2 || kvs[0].CreateRevision != kvs[1].CreateRevision {
+		return nil
+	}
+	return fmt.Errorf("etcdlease: %w: %q has two places of one revision, which stint never makes: neither holds; nothing was changed; remove one of %q and %q",
+		authority.ErrBroken, name, kvs[0].Key, kvs[1].Key)
 }
 
 // left is how long etcd keeps a place's lease. It counts whole seconds, so that

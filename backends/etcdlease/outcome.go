@@ -105,6 +105,9 @@ func (a *Authority) madeUncounted(o *op, created, token int64) {
 
 func (a *Authority) concludeRefusal(o *op, line *pb.RangeResponse) {
 	first, err := readSpot(line.Kvs[0])
+	if err == nil {
+		err = twins(o.p.name, line.Kvs)
+	}
 	switch {
 	case first.key == o.p.key && first.lease == int64(o.p.s.id) && first.Nonce == o.p.nonce: // carried out before
 		a.made(o, first.created, first.mod, 0, a.clock.Now())
