@@ -68,7 +68,9 @@ func (a *Authority) propose(ctx context.Context, r authority.Request, join bool)
 			return nil, nil, err
 		}
 		a.mu.Lock()
-		if s.over || a.find(r) != nil {
+		s.coming--
+		// It may have been asked for before its room was known.
+		if s.over || s.filled() || a.find(r) != nil {
 			a.mu.Unlock()
 			continue
 		}

@@ -30,11 +30,11 @@ type Authority struct {
 	closing  bool
 	places   map[string]*place // by key
 	nonces   map[nonce]*place
-	waiting  map[wait]*place // by who waits, until the place ends
-	current  map[time.Duration]*session
-	all      map[*session]struct{} // the current ones and those that end
-	lines    map[string]*line      // by name, those with a waiter of ours
-	news     *watch                // nil: nobody waits
+	waiting  map[wait]*place              // by who waits, until the place ends
+	current  map[time.Duration][]*session // those that take new places, the oldest first
+	all      map[*session]struct{}        // the current ones and those that end
+	lines    map[string]*line             // by name, those with a waiter of ours
+	news     *watch                       // nil: nobody waits
 	queue    []*op
 	flying   bool          // a Txn is under way
 	full     bool          // etcd had no space for the last create
@@ -42,6 +42,7 @@ type Authority struct {
 	crowd    int
 	seen     int64 // the highest revision at which a Txn of ours was answered
 	released memory
+	limited  bool // its user is: see perLease
 }
 
 var (

@@ -5,6 +5,8 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/stint-dev/stint/authority"
 )
 
 // line is what this client follows of a name in which it has waiters. Each of
@@ -17,6 +19,7 @@ type line struct {
 	reading bool                // a read of the whole line is under way
 	dirty   bool                // and has to be repeated
 	floor   int64               // the latest that the watch has shown
+	read    authority.Instant   // when it was read last, or begun
 	early   []departure         // deletes that were seen meanwhile
 }
 
@@ -32,7 +35,7 @@ type departure struct {
 func (a *Authority) follow(name string) *line {
 	l := a.lines[name]
 	if l == nil {
-		l = &line{places: map[*place]struct{}{}}
+		l = &line{places: map[*place]struct{}{}, read: a.clock.Now()}
 		a.lines[name] = l
 	}
 	return l
@@ -146,7 +149,7 @@ func (a *Authority) resyncSoon(name string) {
 	if l == nil || a.closing {
 		return
 	}
-	l.dirty = true
+	l.dirty, l.read = true, a.clock.Now()
 	if l.reading {
 		return
 	}

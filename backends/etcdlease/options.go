@@ -64,12 +64,12 @@ func New(client *clientv3.Client, o Options) (*Authority, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Authority{
-		client: client, o: o, keys: keyspace{o.Prefix}, ctx: ctx, cancel: cancel,
+		client: client, limited: client.Username != "", o: o, keys: keyspace{o.Prefix}, ctx: ctx, cancel: cancel,
 		closed:  make(chan struct{}),
 		places:  map[string]*place{},
 		nonces:  map[nonce]*place{},
 		waiting: map[wait]*place{},
-		current: map[time.Duration]*session{},
+		current: map[time.Duration][]*session{},
 		all:     map[*session]struct{}{},
 		lines:   map[string]*line{},
 	}

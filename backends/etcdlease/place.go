@@ -19,7 +19,8 @@ type place struct {
 
 	op       *op // what is under way for it; nil: nothing
 	phase    phase
-	unwanted bool // created for somebody who has gone since
+	unwanted bool  // created for somebody who has gone since
+	at       int32 // in s.places
 
 	created int64             // revision
 	token   int64             // revision of its last change
@@ -122,7 +123,8 @@ func (a *Authority) add(r authority.Request, s *session) *place {
 	}
 	a.places[p.key] = p
 	a.nonces[nonce{p.name, p.nonce}] = p
-	s.places++
+	p.at = int32(len(s.places))
+	s.places = append(s.places, p)
 	return p
 }
 
@@ -132,7 +134,7 @@ func (a *Authority) drop(p *place) {
 		return
 	}
 	p.phase = gone
-	p.s.places--
+	p.s.disown(p)
 	a.leaveLine(p)
 	if a.places[p.key] == p {
 		delete(a.places, p.key)

@@ -21,7 +21,8 @@ type round struct {
 
 var errLeaderChanged = errors.New("the leader changed in between")
 
-// begin starts a round, unless one is under way. a.mu is held.
+// begin starts a round, unless one is under way, and those of the other sessions
+// of its length with it: who renews all leases waits once. a.mu is held.
 func (s *session) begin() *round {
 	if s.a.ctx.Err() != nil {
 		r := &round{done: make(chan struct{}), err: errClosed()}
@@ -29,11 +30,20 @@ func (s *session) begin() *round {
 		return r
 	}
 	if s.round == nil {
-		r := &round{done: make(chan struct{})}
-		s.round = r
-		s.a.group.Go(func() { s.carry(r) })
+		s.beginAlone()
+		for _, other := range s.a.current[s.length] {
+			if _, open := s.a.all[other]; open && other.round == nil {
+				other.beginAlone()
+			}
+		}
 	}
 	return s.round
+}
+
+func (s *session) beginAlone() {
+	r := &round{done: make(chan struct{})}
+	s.round = r
+	s.a.group.Go(func() { s.carry(r) })
 }
 
 // trial is one attempt at one member.

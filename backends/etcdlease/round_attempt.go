@@ -40,12 +40,12 @@ type wanted struct {
 func (s *session) few() []wanted {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
-	if s.places > fewPlaces {
+	if len(s.places) > fewPlaces {
 		return nil
 	}
-	w := make([]wanted, 0, s.places)
-	for _, p := range s.a.places {
-		if p.s == s && p.created != 0 && p.phase != creating {
+	w := make([]wanted, 0, len(s.places))
+	for _, p := range s.places {
+		if p.created != 0 && p.phase != creating {
 			w = append(w, wanted{p, p.created})
 		}
 	}

@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -53,11 +54,11 @@ func (s *session) listed(sent authority.Instant, revision int64, keys [][]byte) 
 		there[p] = struct{}{}
 		p.proven = max(p.proven, sent)
 	})
-	if len(there) >= s.places {
+	if len(there) >= len(s.places) {
 		return
 	}
-	for _, p := range a.places {
-		if _, ok := there[p]; !ok && p.s == s && p.op == nil && p.created != 0 && p.created <= revision && p.phase != creating {
+	for _, p := range slices.Backward(s.places) { // drop takes it out
+		if _, ok := there[p]; !ok && p.op == nil && p.created != 0 && p.created <= revision && p.phase != creating {
 			a.drop(p)
 		}
 	}

@@ -2,9 +2,9 @@ package etcdlease
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -12,7 +12,8 @@ import (
 	"github.com/stint-dev/stint/authority"
 )
 
-// session is one lease at etcd, shared by all places of one length.
+// session is one lease at etcd, shared by all places of one length (or, where
+// the user is limited, by some dozens of them).
 //
 // It has a guard key, which dies with it. Every create demands the guard's
 // revision, so that one whose answer was lost is settled by changing the guard:
@@ -33,7 +34,8 @@ type session struct {
 	g       int64             // revision of the guard
 	alive   authority.Instant // the lease is there until alive + length, proven
 	touched authority.Instant // when somebody else was seen to have acted in its name
-	places  int               // of ours, on it
+	places  []*place          // of ours, on it
+	coming  int               // those that are about to be
 	used    authority.Instant // when it was last asked for
 	pace    time.Duration     // what the last round took
 	over    bool              // nothing new is put on it
@@ -61,7 +63,8 @@ const (
 	minted = 15 * time.Second
 )
 
-// session returns the one of a length, and makes it if need be.
+// session returns one of a length with room for one more, which it keeps until
+// the caller lowers coming; it makes one if need be.
 func (a *Authority) session(ctx context.Context, length time.Duration) (*session, error) {
 	for {
 		a.mu.Lock()
@@ -69,24 +72,23 @@ func (a *Authority) session(ctx context.Context, length time.Duration) (*session
 			a.mu.Unlock()
 			return nil, errClosed()
 		}
-		s := a.current[length]
-		if s == nil {
-			s = &session{a: a, length: length, ready: make(chan struct{}), kick: make(chan struct{}, 1), client: rand.Text()[:12]}
-			s.guard = a.keys.guard(s.client)
-			a.current[length] = s
-			a.group.Go(s.run)
-		}
+		s := a.roomy(length)
 		s.used = a.clock.Now()
+		s.coming++
 		a.mu.Unlock()
-		if err := a.within(ctx, s.ready); err != nil {
-			return nil, err
-		}
-		if s.err != nil {
-			return nil, s.err
+		err := a.within(ctx, s.ready)
+		if err == nil {
+			err = s.err
 		}
 		a.mu.Lock()
 		over := s.over
+		if over || err != nil {
+			s.coming--
+		}
 		a.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
 		if !over {
 			return s, nil
 		}
@@ -130,8 +132,10 @@ func (s *session) run() {
 
 // forget takes the session out of use. a.mu is held.
 func (s *session) forget() {
-	if s.a.current[s.length] == s {
-		delete(s.a.current, s.length)
+	a := s.a
+	left := slices.DeleteFunc(a.current[s.length], func(other *session) bool { return other == s })
+	if a.current[s.length] = left; len(left) == 0 {
+		delete(a.current, s.length)
 	}
 }
 
@@ -151,6 +155,7 @@ func (s *session) open() error {
 	want := int64(s.length / time.Second)
 	var sent authority.Instant
 	var ttl int64
+	known := a.askWhetherLimited(ctx)
 	err := a.net.do(ctx, func(ctx context.Context, m *member) error {
 		sent = a.clock.Now()
 		l, err := m.lease.Grant(ctx, want)
@@ -186,6 +191,7 @@ func (s *session) open() error {
 		a.giveUp(s.id)
 		return a.o.explain(err)
 	}
+	<-known
 	s.alive, s.last = sent, sent
 	return nil
 }
@@ -207,9 +213,8 @@ func (s *session) end(cause error) {
 	s.over, s.cause = true, cause
 	s.forget()
 	s.nudge()
-	for _, p := range s.a.places {
+	for _, p := range slices.Backward(s.places) { // drop takes it out
 		switch {
-		case p.s != s:
 		case cause == errLeaseGone && p.op == nil:
 			s.a.drop(p) // surely not there: the guard was not
 		case p.phase == inLine:
@@ -228,18 +233,16 @@ func (s *session) tend() (time.Duration, bool) {
 	if !s.over && now >= s.alive.Add(s.length) {
 		s.end(errUnproven)
 	}
-	if !s.over && s.places == 0 && now.Sub(s.used) > idle {
+	if !s.over && len(s.places)+s.coming == 0 && now.Sub(s.used) > idle {
 		s.end(errSessionOver)
 	}
 	next := now.Add(s.interval())
-	for _, p := range a.places {
-		if p.s == s {
-			next = min(next, s.look(p, now))
-		}
+	for _, p := range s.places {
+		next = min(next, s.look(p, now))
 	}
 	if s.over {
 		// All its deadlines are over by then, since none is later than its own.
-		return next.Sub(now), s.places == 0 || now >= s.alive.Add(s.length)
+		return next.Sub(now), len(s.places) == 0 || now >= s.alive.Add(s.length)
 	}
 	if due := s.last.Add(s.interval()); now >= due {
 		s.begin()
@@ -275,8 +278,24 @@ func (s *session) look(p *place, now authority.Instant) authority.Instant {
 			return end
 		}
 		a.remove(p, opRemove)
+	case p.phase == inLine:
+		return s.lookAhead(p, now)
 	}
 	return late
+}
+
+// lookAhead reads the line of a waiter once in each length: the watch could have
+// missed something without a word, and then nobody would ever wake it. a.mu is
+// held.
+func (s *session) lookAhead(p *place, now authority.Instant) authority.Instant {
+	l := s.a.lines[p.name]
+	if l == nil { // it holds
+		return 1<<63 - 1
+	}
+	if now >= l.read.Add(s.length) {
+		s.a.resyncSoon(p.name)
+	}
+	return l.read.Add(s.length)
 }
 
 // revoke ends the lease at etcd, with all that is left on it.
@@ -298,8 +317,8 @@ func (s *session) revoke() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.all, s)
-	for _, p := range a.places {
-		if p.s == s && p.op == nil {
+	for _, p := range slices.Backward(s.places) {
+		if p.op == nil {
 			a.drop(p)
 		}
 	}

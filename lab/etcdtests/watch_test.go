@@ -1,6 +1,7 @@
 package etcdtests
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,6 +57,31 @@ func TestAWaitOutlivesItsWatch(t *testing.T) {
 			}
 			w.noKeys("job")
 		})
+	}
+}
+
+// TestAWaitOutlivesNewsThatAreLost: the stream goes on, and the message that tells
+// of the release never comes. So a waiter looks by itself, once in its length.
+func TestAWaitOutlivesNewsThatAreLost(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	a, b := w.party(), w.party()
+	lost := 0
+	for i := range 4 {
+		name := fmt.Sprintf("job%d", i)
+		first := a.acquire(ask(name, time.Minute))
+		waiter := b.background(line(name, 4*time.Second))
+		w.eventually("the waiter stands in line", func() bool { return len(w.places(name)) == 2 })
+		b.layer.Disarm()
+		b.layer.Arm(grpcfault.Fault{Method: "Watch/Watch", Kind: grpcfault.LoseAnswer})
+		began := now()
+		w.must(a.auth.Release(w.long(), first))
+		w.must(b.auth.Release(w.long(), w.next(waiter)))
+		if now().Sub(began) > time.Second { // else it was another message that was lost
+			lost++
+		}
+	}
+	if lost == 0 {
+		t.Error("no news were lost: this test has lost its point")
 	}
 }
 
