@@ -55,8 +55,7 @@ func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
 		t.Run(fmt.Sprintf("%v %v", fault, fault.Delay), func(t *testing.T) {
 			t.Parallel()
 			w := all.on(t)
-			l := life{world: w, struck: w.party(), free: w.party(), retried: fault.Kind == grpcfault.RetryRequest}
-			l.struck.layer.Arm(fault)
+			l := life{world: w, struck: w.party(fault), free: w.party(), retried: fault.Kind == grpcfault.RetryRequest}
 			l.run()
 			if l.struck.layer.Struck() != 1 {
 				t.Errorf("a life has only these requests: %v", l.struck.layer.Requests())

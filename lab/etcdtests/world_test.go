@@ -45,7 +45,8 @@ func (w *world) on(t *testing.T) *world {
 }
 
 // party is one process's view of the cluster: a way in, a fault layer, an
-// authority. Everything is closed when the test ends.
+// authority, which meets the faults from its first request on. Everything is
+// closed when the test ends.
 type party struct {
 	w     *world
 	door  *etcdcluster.Door
@@ -54,13 +55,14 @@ type party struct {
 	auth  *etcdlease.Authority
 }
 
-func (w *world) party() *party {
+func (w *world) party(faults ...grpcfault.Fault) *party {
 	w.Helper()
 	door, err := w.cluster.Door()
 	if err != nil {
 		w.Fatal(err)
 	}
 	p := &party{w: w, door: door, layer: grpcfault.New()}
+	p.layer.Arm(faults...)
 	cfg := w.cluster.ClientConfig(door.Endpoints())
 	cfg.DialOptions = append(cfg.DialOptions, p.layer.DialOptions()...)
 	if p.etcd, err = clientv3.New(cfg); err != nil {
@@ -197,13 +199,15 @@ func (w *world) places(name string) []place {
 
 // breakGlass takes the name away from whoever holds it, by hand: the floor is
 // raised and the holder's place removed in one step.
-func (w *world) breakGlass(name string) {
+func (w *world) breakGlass(name string) (revision int64) {
 	w.Helper()
 	line := w.places(name)
 	if len(line) == 0 {
 		w.Fatalf("nobody holds %q", name)
 	}
-	w.must(w.txn(clientv3.OpPut(w.prefix+"/floor/"+name, "broken"), clientv3.OpDelete(line[0].key)))
+	r, err := w.raw.Txn(w.long()).Then(clientv3.OpPut(w.prefix+"/floor/"+name, "broken"), clientv3.OpDelete(line[0].key)).Commit()
+	w.must(err)
+	return r.Header.Revision
 }
 
 func (w *world) txn(ops ...clientv3.Op) error {
