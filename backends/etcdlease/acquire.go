@@ -161,6 +161,10 @@ func (a *Authority) answer(ctx context.Context, r authority.Request, o *op, p *p
 		if err := a.within(ctx, o.done); err != nil {
 			return authority.Grant{}, final, err
 		}
+		if o.kind == opRetake && o.err != nil && !errors.Is(o.err, errSessionOver) {
+			p.s.nudge() // if nobody tries again, the place goes
+			return authority.Grant{}, final, o.err
+		}
 		return authority.Grant{}, tryAgain, nil
 	}
 	p.phase = held

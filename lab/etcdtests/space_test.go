@@ -121,6 +121,31 @@ func TestAReleaseThatGoesWithACreateIsNotRefusedForIt(t *testing.T) {
 	w.noKeys("held")
 }
 
+// TestAWaiterWhoseTurnIsRefusedSaysSo: it was passed, so it has to take a later
+// token, for which a full etcd has no space. It does not ask in a circle.
+func TestAWaiterWhoseTurnIsRefusedSaysSo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
+	a, b := w.party(), w.party()
+	first := a.acquire(ask("job", time.Minute))
+	waiter := b.background(line("job", time.Minute))
+	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	_, err := w.raw.Put(w.long(), w.prefix+"/floor/job", "somebody else was granted")
+	w.must(err)
+	w.fill()
+	before := b.requests(txn)
+	w.must(a.auth.Release(w.long(), first))
+	if g := <-waiter; !strings.Contains(fmt.Sprint(g.err), "NOSPACE") {
+		t.Errorf("a full etcd granted %+v, %v", g.Grant, g.err)
+	}
+	if n := b.requests(txn) - before; n > 10 {
+		t.Errorf("it asked %d times", n)
+	}
+	w.noKeys("job")
+	w.makeRoom()
+	w.must(b.auth.Release(w.long(), b.acquire(ask("job", time.Minute))))
+}
+
 // TestARequestThatFillsEtcdLeavesNothingBehind: etcd carries out the request that
 // crosses its quota, and refuses it all the same.
 func TestARequestThatFillsEtcdLeavesNothingBehind(t *testing.T) {
