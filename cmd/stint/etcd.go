@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/stint-dev/stint/backends/etcdlease" // etcd:// and etcds:// URLs
 	"github.com/stint-dev/stint/cmd/stint/internal/etcdnode"
@@ -33,8 +35,8 @@ func (e *etcdFlags) dial() (*etcdlease.Servers, error) {
 func (e *etcdFlags) refused(s *etcdlease.Servers, what string, err error) error {
 	plain := s.Explain(err)
 	p := &report.Problem{Code: report.ExitService, What: what, Err: plain, Data: "nothing was changed"}
-	if errors.Is(plain, context.DeadlineExceeded) {
-		p.Do = "look whether stint serve runs there, and check --authority and STINT_AUTHORITY"
+	if errors.Is(plain, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable {
+		p.Do = "look whether stint serve runs there (where users are set up, a login takes more than half of the nodes), and check --authority and STINT_AUTHORITY"
 	}
 	if errors.Is(err, rpctypes.ErrPermissionDenied) || errors.Is(err, rpctypes.ErrUserEmpty) {
 		p.Code, p.Err = report.ExitConfig, errors.New("that is for the user root only, where users are set up")

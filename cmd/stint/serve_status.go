@@ -103,6 +103,8 @@ func askCluster(ctx context.Context, s *etcdlease.Servers) (clusterStatus, error
 		if len(m.ClientURLs) > 0 {
 			n.Address = hostOf(m.ClientURLs[0])
 			all.Go(func() { n.ask(ctx, s, m.ID) })
+		} else {
+			n.Problems = []string{"has not served yet"}
 		}
 	}
 	all.Wait()
@@ -181,15 +183,30 @@ func (st clusterStatus) write(w io.Writer) error {
 		}
 		name := n.Name
 		if name == "" {
-			name = n.ID + " (never started)"
+			name = n.ID
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", report.Clean(name), n.Address, report.Clean(state), n.Revision,
-			mib(n.Disk), mib(n.Used), mib(n.Quota))
+		address, revision := n.Address, "-"
+		if address == "" {
+			address = "-"
+		}
+		if n.Answers {
+			revision = fmt.Sprint(n.Revision)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", report.Clean(name), address, report.Clean(state), revision,
+			size(n.Disk), size(n.Used), size(n.Quota))
 	}
 	return t.Flush()
 }
 
-func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+func size(bytes int64) string {
+	switch {
+	case bytes == 0:
+		return "-"
+	case bytes < 1<<20:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
 
 // trouble is what the exit code says.
 func (st clusterStatus) trouble() error {

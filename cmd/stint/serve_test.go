@@ -177,6 +177,22 @@ func TestThreeNodesGoOnWithoutTheirLeader(t *testing.T) {
 	a.code()
 }
 
+func TestANodeThatHasNotServedIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := newNodes(w, 3)
+	missing := c.names[2]
+	c.names = c.names[:2]
+	c.up()
+	st := c.status("two serve", func(st clusterStatus) bool { return st.Leader != "" && len(st.Nodes) == 3 })
+	for _, n := range st.Nodes {
+		if told := fmt.Sprint(n.Problems) == "[has not served yet]"; told == n.Answers {
+			t.Errorf("%s is missing; told of %q: %+v", missing, n.Name, n)
+		}
+	}
+	w.run("serve", "status", "--authority", c.url()).expect(69)
+}
+
 // RLIMIT_FSIZE is a full disk that needs no disk of its own.
 func TestAFullDiskEndsANodeInWords(t *testing.T) {
 	t.Parallel()

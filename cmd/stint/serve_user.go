@@ -83,9 +83,12 @@ func (o *userFlags) add(name string) error {
 	if err != nil {
 		return o.refused(s, "the user could not be made", err)
 	}
-	if name == etcdnode.Root {
+	switch {
+	case name == etcdnode.Root:
 		out.Line("users are set up: from now on every client has to say who it is")
-	} else {
+	case password == "":
+		out.Line("%s may take leases under %s, by a certificate of the nodes' --client-ca with that common name", name, s.Prefix)
+	default:
 		out.Line("%s may take leases under %s", name, s.Prefix)
 	}
 	return nil

@@ -65,8 +65,13 @@ func (s Settings) refuseMembers(f found) error {
 	}
 	var had, want []string
 	for _, raw := range f.members {
-		if u, err := url.Parse(raw); err == nil {
-			had = append(had, u.Host)
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue
+		}
+		had = append(had, u.Host)
+		if own := s.peerURL(s.self()); u.Host == own.Host && u.Scheme != own.Scheme && len(s.Peers) > 0 {
+			return s.refuseScheme(u.Scheme == "https")
 		}
 	}
 	for _, p := range s.peers() {
@@ -81,6 +86,14 @@ func (s Settings) refuseMembers(f found) error {
 	}
 	return s.refuseSettings(fmt.Errorf("the data in %s is of the nodes at %s, and --peers says %s: nodes of existing data are changed with etcdctl member, "+
 		"or by stint restore of a snapshot with other --peers", s.Data, strings.Join(had, ", "), strings.Join(want, ", ")))
+}
+
+// refuseScheme: the others call this node by the address in the data, and would
+// wait for it forever.
+func (s Settings) refuseScheme(inData bool) error {
+	says := map[bool]string{true: "TLS", false: "without TLS"}
+	return s.refuseSettings(fmt.Errorf("by the data in %s the nodes speak %s with each other, and by --peer-cert %s: was it restored %s --peer-tls? "+
+		"Restore it again, on all nodes", s.Data, says[inData], says[!inData], map[bool]string{true: "with", false: "without"}[inData]))
 }
 
 const (

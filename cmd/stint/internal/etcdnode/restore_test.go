@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/etcdutl/v3/snapshot"
@@ -268,5 +269,26 @@ func TestNodesRestoredAlikeAreOneCluster(t *testing.T) {
 		if token := lock(t, n.Client(), "a"); token <= h.last {
 			t.Errorf("token %d after %d", token, h.last)
 		}
+	}
+}
+
+func TestARestoreThatForgotTheNodesTLSIsRefused(t *testing.T) {
+	h := newHistory(t)
+	plain := fast(t, filepath.Join(t.TempDir(), "restored"))
+	plain.Name, plain.Peers = "a", []Peer{{"a", freePort(t)}}
+	secure := plain
+	secure.Data = filepath.Join(t.TempDir(), "restored")
+	secret := newCA(t).sign(1, time.Now().Add(time.Hour))
+	for _, tls := range []bool{false, true} {
+		right, wrong := plain, plain
+		if wrong.Peer = secret; tls {
+			right, wrong = secure, secure
+			right.Peer = secret
+		}
+		if _, err := (Restore{Snapshot: h.file, Node: right, PeerTLS: tls}).Run(); err != nil {
+			t.Fatal(err)
+		}
+		mustRefuse(t, wrong, ErrSettings, "--peer-tls?")
+		stop(t, start(t, right))
 	}
 }
