@@ -93,6 +93,7 @@ func Parse(text string) (Plan, error) {
 	if len(text) > maxText {
 		return p, fmt.Errorf("%d bytes; at most %d are read", len(text), maxText)
 	}
+	text = strings.ReplaceAll(text, "\r\n", "\n") // as editors on Windows leave it
 	head, _, _ := strings.Cut(text, "\n---\n")
 	for n, line := range strings.Split(head, "\n") {
 		line, _, _ = strings.Cut(line, "#")

@@ -23,6 +23,15 @@ func TestAPlanReadsBackAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestAPlanWithLineEndsOfWindowsIsTheSame(t *testing.T) {
+	p := Draw(1, protocol.RuleFence)
+	text := strings.ReplaceAll(File(p), "\n", "\r\n")
+	back, err := Parse(text)
+	if err != nil || !IsPlan(text) || !reflect.DeepEqual(p, back) {
+		t.Errorf("%v: wrote\n%s\nand read\n%s", err, p.Text(), back.Text())
+	}
+}
+
 func TestNonsenseInAPlanIsRefusedWithWhatIsAllowed(t *testing.T) {
 	good := Draw(1, 0).Text()
 	for line, want := range map[string]string{

@@ -32,6 +32,7 @@ func Parse(name, text string, change Change) (*Script, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("scenario %s: %d bytes; at most %d are read", name, len(text), maxText)
 	}
+	text = strings.ReplaceAll(text, "\r\n", "\n") // as editors on Windows, and git there, leave it
 	head, want := divide(text)
 	s := &Script{Name: name, Want: want, text: text, head: head, Changed: len(change.Set) > 0 || change.Without != 0}
 	if err := s.split(head); err != nil {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,18 @@ func TestOnlyALineOfItsOwnEndsAScenario(t *testing.T) {
 		if _, err := Parse("x", text, Change{}); err == nil || !strings.Contains(err.Error(), "no line in it") {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// Git on Windows checks texts out with CRLF, and editors there write it.
+func TestLineEndsOfWindowsChangeNothing(t *testing.T) {
+	unix := parse(t, Change{})
+	windows, err := Parse("story", strings.ReplaceAll(story, "\n", "\r\n"), Change{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(unix, windows) {
+		t.Errorf("with LF it is\n%+v\nand with CRLF\n%+v", unix, windows)
 	}
 }
 
