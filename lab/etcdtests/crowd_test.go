@@ -57,7 +57,6 @@ func (w *world) acquireMany(a authority.Authority, n int) []authority.Grant {
 // etcd looks up such a user's right to all keys that are there already. So there
 // are never many on one, and a renewal of all is still one round.
 func TestALimitedUserPaysTheSameForEachLease(t *testing.T) {
-	t.Parallel()
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
 	a := w.open(w.url("etcd", "worker:hunter2@", ""))
@@ -105,7 +104,6 @@ func TestALimitedUserPaysTheSameForEachLease(t *testing.T) {
 
 // TestOneOfManyLeasesIsLostByItself: the others of its client go on.
 func TestOneOfManyLeasesIsLostByItself(t *testing.T) {
-	t.Parallel()
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
 	a := w.open(w.url("etcd", "worker:hunter2@", ""))
@@ -135,7 +133,6 @@ func TestOneOfManyLeasesIsLostByItself(t *testing.T) {
 // TestRootAndNobodyShareOneLease: what they put on a lease costs the same,
 // whatever is there.
 func TestRootAndNobodyShareOneLease(t *testing.T) {
-	t.Parallel()
 	w := withUsers(t, 1)
 	a := w.open(w.url("etcd", "root:root-secret@", ""))
 	w.acquireMany(a, 200)
