@@ -7,7 +7,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 )
 
 // member is one way to a server: a connection to one endpoint, or the in-process
@@ -27,12 +29,13 @@ func dial(client *clientv3.Client, endpoint string) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("endpoint %q: %w", endpoint, err)
 	}
-	remote, maintenance := pb.NewLeaseClient(conn), pb.NewMaintenanceClient(conn)
+	way := impatient{conn}
+	remote, maintenance := pb.NewLeaseClient(way), pb.NewMaintenanceClient(way)
 	return &member{
 		endpoint: endpoint, conn: conn, remote: remote,
-		kv:      clientv3.NewKVFromKVClient(pb.NewKVClient(conn), client),
+		kv:      clientv3.NewKVFromKVClient(pb.NewKVClient(way), client),
 		lease:   clientv3.NewLeaseFromLeaseClient(remote, client, 0),
-		watcher: clientv3.NewWatchFromWatchClient(pb.NewWatchClient(conn), client),
+		watcher: clientv3.NewWatchFromWatchClient(pb.NewWatchClient(watching{way}), client),
 		status: func(ctx context.Context) (*pb.StatusResponse, error) {
 			return maintenance.Status(ctx, &pb.StatusRequest{})
 		},
@@ -65,4 +68,28 @@ func (m *member) close() {
 	m.watcher.Close()
 	m.lease.Close()
 	m.conn.Close()
+}
+
+// impatient lets requests fail at once while a connection cannot be made. etcd's
+// client waits for it instead, although another member may be there.
+type impatient struct{ conn *grpc.ClientConn }
+
+func (i impatient) Invoke(ctx context.Context, method string, request, reply any, o ...grpc.CallOption) error {
+	return i.conn.Invoke(ctx, method, request, reply, append(o[:len(o):len(o)], grpc.WaitForReady(false))...)
+}
+
+func (i impatient) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	return i.conn.NewStream(ctx, desc, method, append(o[:len(o):len(o)], grpc.WaitForReady(false))...)
+}
+
+// watching ends a watch that cannot be opened, or not again. etcd's client would
+// ask the same member for it until it comes back.
+type watching struct{ impatient }
+
+func (w watching) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := w.impatient.NewStream(ctx, desc, method, o...)
+	if status.Code(err) == codes.Unavailable {
+		err = status.Error(codes.Aborted, err.Error())
+	}
+	return s, err
 }

@@ -173,12 +173,13 @@ func (n *network) leads(m *member) (id, term uint64) {
 // do carries out a request that may be repeated, at one member after the other,
 // until one answers, the answer is definite, or ctx is done.
 func (n *network) do(ctx context.Context, f func(context.Context, *member) error) error {
-	timeout, pause := n.timeout, 20*time.Millisecond
+	timeout, pause, slow := n.timeout, 20*time.Millisecond, false
 	for try := 1; ; try++ {
 		m := n.current()
 		m.wake()
 		one, cancel := context.WithTimeout(ctx, timeout)
 		err := f(one, m)
+		slow = slow || one.Err() != nil
 		cancel()
 		if err == nil || definite(err) {
 			return err
@@ -191,8 +192,10 @@ func (n *network) do(ctx context.Context, f func(context.Context, *member) error
 			if !rest(ctx, pause) {
 				return unanswered(ctx, err)
 			}
-			pause = min(2*pause, time.Second)
-			timeout = min(2*timeout, 8*n.timeout) // it may be slow instead of gone
+			pause = min(2*pause, 300*time.Millisecond)
+			if slow { // instead of gone, perhaps
+				timeout, slow = min(2*timeout, 8*n.timeout), false
+			}
 		}
 	}
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/backends/etcdlease"
 	"github.com/stint-dev/stint/lab/etcdcluster"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // TestAServerThatStopsAnsweringEndsTheLeaseInTime: its connections stay open, and
@@ -56,5 +58,25 @@ func TestAServerThatStopsIsLeftForAnother(t *testing.T) {
 				w.must(w.cluster.AwaitReady(w.long()))
 			}
 		})
+	}
+}
+
+// TestAServerThatIsDownIsNotWaitedFor: although one request may take very long,
+// one to a server that cannot be reached fails at once, and the next is asked.
+func TestAServerThatIsDownIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
+	client, err := clientv3.New(w.cluster.ClientConfig(w.cluster.Endpoints()))
+	w.must(err)
+	a, err := etcdlease.New(client, etcdlease.Options{Prefix: w.prefix, Timeout: time.Minute, OwnClient: true})
+	w.must(err)
+	t.Cleanup(func() { a.Close() })
+	for i := range 3 {
+		g, err := a.Acquire(w.long(), ask("job", 40*time.Second))
+		w.must(err)
+		w.must(w.cluster.Kill(i))
+		_, err = a.Renew(w.long(), g)
+		w.must(err)
+		w.must(a.Release(w.long(), g))
+		w.must(w.cluster.Restart(w.long(), i))
 	}
 }
