@@ -40,7 +40,8 @@ type wanted struct {
 func (s *session) few() []wanted {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
-	if len(s.places) > fewPlaces {
+	// Where a length has several sessions, they have many places together.
+	if len(s.places) > fewPlaces || len(s.a.current[s.length]) > 1 {
 		return nil
 	}
 	w := make([]wanted, 0, len(s.places))
