@@ -42,7 +42,8 @@ checked against what stint promises. With every rule on, nothing may break.
 
 What breaks is shrunk to the fewest faults, told as a story, and saved as a
 scenario file that stint sim run plays again. Ctrl-C ends the search and prints
-what it has done so far.
+what it has done so far; while a world is being shrunk, the smallest one so far is
+told and saved.
 
 Rules that can be switched off:
   ` + wrapNames(protocol.RuleNames()) + `
@@ -87,14 +88,13 @@ func (o *simExploreFlags) explore(ctx context.Context) error {
 	}
 	r := explore.Explore(ctx, options)
 	stopped := ctx.Err() != nil
-	stop() // a second Ctrl-C ends the shrinking
 	if options.Progress != nil {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
 	if r.Found == nil {
 		return o.nothing(r, stopped)
 	}
-	return o.found(r)
+	return o.found(r, stop)
 }
 
 func progressLine(r explore.Report, of uint64) string {
@@ -109,20 +109,6 @@ type explored struct {
 	Stopped   bool     `json:"stopped"` // before all were done
 	Without   []string `json:"without"`
 	Broken    *brokeAt `json:"broken"`
-}
-
-type brokeAt struct {
-	Seed uint64 `json:"seed"`
-	brokePromise
-	Faults []string `json:"faults"` // after shrinking
-	Before int      `json:"faults_before"`
-	File   string   `json:"file"` // empty: it could not be saved
-}
-
-type brokePromise struct {
-	Promise string  `json:"promise"`
-	Why     string  `json:"why"`
-	At      float64 `json:"t"`
 }
 
 func (o *simExploreFlags) json1(r explore.Report, stopped bool) explored {
@@ -157,43 +143,4 @@ func (o *simExploreFlags) flags() string {
 		s += " --without " + strings.Join(o.without, ",")
 	}
 	return s
-}
-
-// found shrinks a violation, tells it and saves it. It is told even if it cannot
-// be saved: it may have been long in coming.
-func (o *simExploreFlags) found(r explore.Report) error {
-	small := explore.Shrink(r.Found.Plan)
-	again := explore.Run(small, true)
-	problem := &report.Problem{Code: 1, What: "a promise is broken: " + again.Broken.Promise}
-	path, err := save(o.dir, explore.FileName(small, *again.Broken), explore.File(small))
-	command := "stint sim run " + path
-	if err != nil {
-		path, command = "", fmt.Sprintf("stint sim explore --runs 1 --seed %d%s", r.Found.Seed, o.flags())
-		problem.Data, problem.Do = "it was not saved: "+err.Error(), "again: "+command
-	}
-	written := result(func(out *bufio.Writer) {
-		if o.json {
-			json.NewEncoder(out).Encode(o.foundJSON(r, small, again, path)) // the writer keeps its error
-			return
-		}
-		fmt.Fprintf(out, "Seed %d, after %s.\n%d of its %d faults and events are left:\n\n%s\n%s\nAgain: %s\n",
-			r.Found.Seed, progressLine(r, o.runs), len(small.Faults), len(r.Found.Plan.Faults), small.Text(), explore.Story(again), command)
-	})
-	if written != nil {
-		problem.Err = written
-	}
-	return problem
-}
-
-func (o *simExploreFlags) foundJSON(r explore.Report, small explore.Plan, again explore.Result, path string) explored {
-	e := o.json1(r, false)
-	b := again.Broken
-	e.Broken = &brokeAt{
-		Seed: r.Found.Seed, brokePromise: brokePromise{b.Promise, b.Why, b.At.Seconds()},
-		Before: len(r.Found.Plan.Faults), File: path,
-	}
-	for _, f := range small.Faults {
-		e.Broken.Faults = append(e.Broken.Faults, f.String())
-	}
-	return e
 }

@@ -76,3 +76,24 @@ func TestLanesFitANarrowTerminal(t *testing.T) {
 	}
 	has(t, lines, `^       0  \[1\]  \*   \|   \|   \|   H   \|    A `)
 }
+
+// A found world is not lost when somebody cannot wait until it is small: on real
+// Raft that takes seconds. What is left of it by then is told, saved, and plays.
+func TestCtrlCWhileAWorldIsShrunkKeepsTheFinding(t *testing.T) {
+	w := newWorld(t)
+	m := w.startOnTerminal("stint", "sim", "explore", "--raft", "--without", "margin", "--runs", "1", "--seed", "470")
+	m.shows(`shrinking seed 470: 16 of 16 faults and events are left, 0 tries `)
+	m.types("\x03")
+	m.expect(1)
+	text := strings.ReplaceAll(m.out.String(), "\r\n", "\n")
+	_, told, _ := strings.Cut(text, "Seed 470, after ")
+	lines := strings.Split(told, "\n")
+	has(t, lines, `^BROKEN: no two holders are inside their stop times`)
+	has(t, lines, `^The shrinking was stopped\. To the end: stint sim explore --runs 1 --seed 470 --raft --without margin$`)
+	has(t, lines, `^Again: stint sim run found-no-margin-470-`)
+	_, command, _ := strings.Cut(told, "\nAgain: stint ")
+	command, _, _ = strings.Cut(command, "\n")
+	again := w.start(strings.Fields(command)...)
+	again.expect(1)
+	has(t, strings.Split(again.out.String(), "\n"), `^BROKEN: no two holders are inside their stop times`)
+}

@@ -20,7 +20,7 @@ const runs = 2000
 func TestNoPromiseIsBrokenWithEveryRuleOn(t *testing.T) {
 	r := Explore(context.Background(), Options{Runs: runs, Workers: runtime.GOMAXPROCS(0)})
 	if r.Found != nil {
-		t.Fatalf("seed %d: %v\n%s", r.Found.Seed, &r.Found.Broken, File(Shrink(r.Found.Plan)))
+		t.Fatalf("seed %d: %v\n%s", r.Found.Seed, &r.Found.Broken, File(Shrink(context.Background(), r.Found.Plan, nil)))
 	}
 	if r.Runs != runs {
 		t.Errorf("%d runs were made, not %d", r.Runs, runs)
@@ -48,7 +48,7 @@ func TestEveryRuleThatIsLeftOutBreaksAPromise(t *testing.T) {
 			if r.Found == nil {
 				t.Fatalf("no violation in %d runs from seed %d on", r.Runs, found[rule])
 			}
-			small := Shrink(r.Found.Plan)
+			small := Shrink(context.Background(), r.Found.Plan, nil)
 			again := Run(small, false)
 			if again.Broken == nil || again.Broken.Promise != r.Found.Broken.Promise {
 				t.Fatalf("the shrunk plan breaks %v, not %v", again.Broken, r.Found.Broken)
@@ -114,7 +114,7 @@ func TestNoPromiseIsBrokenOnRealRaft(t *testing.T) {
 	r := Explore(context.Background(), Options{Runs: 200, Workers: runtime.GOMAXPROCS(0), Raft: true})
 	if r.Found != nil {
 		p := r.Found.Plan
-		t.Fatalf("seed %d: %v\n%s", r.Found.Seed, &r.Found.Broken, File(Shrink(p)))
+		t.Fatalf("seed %d: %v\n%s", r.Found.Seed, &r.Found.Broken, File(Shrink(context.Background(), p, nil)))
 	}
 	t.Logf("%.0f simulated seconds in %v", r.Simulated.Seconds(), r.Took)
 }

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -10,24 +11,29 @@ const shrinkRuns = 4000
 
 // shrinker looks for a smaller plan that breaks the same promise.
 type shrinker struct {
-	promise string
-	runs    int
+	ctx      context.Context
+	promise  string
+	runs     int
+	left     int // faults of the smallest plan so far
+	progress func(left, tried int)
 }
 
 // Shrink leaves out of a plan what its violation does not need: first faults, in
 // blocks that get smaller, then settings, then the odd digits of its times. The
-// plan must break a promise; the smaller one breaks the same.
-func Shrink(p Plan) Plan {
+// plan must break a promise; the smaller one breaks the same. When the context
+// ends, it is the smallest one so far. Progress may be nil; it is told before each
+// plan that is tried how many faults are left, and how many plans were tried.
+func Shrink(ctx context.Context, p Plan, progress func(left, tried int)) Plan {
 	r := Run(p, false)
 	if r.Broken == nil {
 		return p
 	}
-	s := &shrinker{promise: r.Broken.Promise}
+	s := &shrinker{ctx: ctx, promise: r.Broken.Promise, left: len(p.Faults), progress: progress}
 	for {
 		before := len(p.Faults)
 		p = s.fewer(p)
 		p = s.simpler(p)
-		if len(p.Faults) == before || s.runs >= shrinkRuns {
+		if len(p.Faults) == before || s.runs >= shrinkRuns || ctx.Err() != nil {
 			break
 		}
 	}
@@ -37,7 +43,23 @@ func Shrink(p Plan) Plan {
 
 // breaks reports whether a plan still breaks the promise.
 func (s *shrinker) breaks(p Plan) bool {
-	if s.runs++; s.runs > shrinkRuns || p.Check() != nil {
+	if s.ctx.Err() != nil || s.runs >= shrinkRuns {
+		return false
+	}
+	if s.progress != nil {
+		s.progress(s.left, s.runs)
+	}
+	s.runs++
+	if !s.same(p) {
+		return false
+	}
+	s.left = len(p.Faults)
+	return true
+}
+
+// same runs a plan, and without its rules' absence once more.
+func (s *shrinker) same(p Plan) bool {
+	if p.Check() != nil {
 		return false
 	}
 	// Where nobody starts, nothing gets done, and that shows nothing.
