@@ -22,12 +22,12 @@ func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority
 	}
 	join := false
 	for {
-		o, p, err := a.propose(ctx, r, join)
+		o, p, fly, err := a.propose(ctx, r, join)
 		if err != nil {
 			return authority.Grant{}, err
 		}
 		if o != nil {
-			if err := a.within(ctx, o.done); err != nil {
+			if err := a.await(ctx, o, fly); err != nil {
 				a.abandon(p)
 				return authority.Grant{}, err
 			}
@@ -52,20 +52,23 @@ func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority
 }
 
 // propose finds the request's place, or asks for one. It returns what is under
-// way for it, or nil.
-func (a *Authority) propose(ctx context.Context, r authority.Request, join bool) (*op, *place, error) {
+// way for it, or nil, and whether the caller is to send it.
+func (a *Authority) propose(ctx context.Context, r authority.Request, join bool) (_ *op, _ *place, fly bool, _ error) {
 	for {
 		a.mu.Lock()
 		if p := a.find(r); p != nil {
 			p.unwanted = false
 			o := p.op
+			if o != nil {
+				o.left = false
+			}
 			a.mu.Unlock()
-			return o, p, nil
+			return o, p, false, nil
 		}
 		a.mu.Unlock()
 		s, err := a.session(ctx, r.Length)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 		a.mu.Lock()
 		s.coming--
@@ -76,7 +79,7 @@ func (a *Authority) propose(ctx context.Context, r authority.Request, join bool)
 		}
 		if a.closing {
 			a.mu.Unlock()
-			return nil, nil, errClosed()
+			return nil, nil, false, errClosed()
 		}
 		kind := opTry
 		if r.Waiter != "" && (join || len(a.lines[r.Name].waiters()) > 0) && a.listening() {
@@ -87,12 +90,12 @@ func (a *Authority) propose(ctx context.Context, r authority.Request, join bool)
 		if kind == opJoin {
 			a.expect(r.Name)
 		}
-		a.enqueue(o)
+		fly = a.pilot(o)
 		if a.clock.Now().Sub(s.last) > s.length/8 {
 			s.begin() // so that the grant counts from about now
 		}
 		a.mu.Unlock()
-		return o, p, nil
+		return o, p, fly, nil
 	}
 }
 

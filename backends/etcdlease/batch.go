@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // op is one step of one place, carried out in a Txn together with those of
@@ -26,6 +24,7 @@ type op struct {
 
 	unsure bool // an answer was lost: it may have been carried out
 	look   bool // a try that was refused: this time it asks by whom
+	left   bool // its caller has gone while it was sent: it is not sent again by itself
 
 	// The outcome, read after done is closed.
 	err     error // not done
@@ -57,11 +56,15 @@ type refused struct {
 
 // enqueue hands an op to the next Txn. a.mu is held.
 func (a *Authority) enqueue(o *op) *op {
+	a.board(o)
+	a.launch()
+	return o
+}
+
+func (a *Authority) board(o *op) {
 	o.done = make(chan struct{})
 	o.p.op = o
 	a.queue = append(a.queue, o)
-	a.launch()
-	return o
 }
 
 // launch sees to it that what is queued is sent. a.mu is held.
@@ -174,96 +177,48 @@ func (a *Authority) finish(o *op, err error) {
 	}
 }
 
-// step is what an op asks of etcd.
-type step struct {
-	ifs             []clientv3.Cmp
-	then, otherwise []clientv3.Op
-}
-
-// step returns what is asked for an op; that its guard stands comes on top. Among
-// many, it asks for no more than what most of them need: what is not there costs
-// nothing on any member. a.mu is held.
-func (a *Authority) step(o *op, alone bool) step {
-	p := o.p
-	switch o.kind {
-	case opTry, opJoin:
-		line := p.key[:strings.LastIndexByte(p.key, '/')+1]
-		oldest := func(n int64) clientv3.Op {
-			return clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(n), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-		}
-		put := clientv3.OpPut(p.key, o.value, clientv3.WithLease(p.s.id))
-		if o.kind == opTry {
-			empty := clientv3.Compare(clientv3.CreateRevision(line), "=", 0).WithPrefix()
-			if !alone && !o.look && p.waiter != "" {
-				return step{ifs: []clientv3.Cmp{empty}, then: []clientv3.Op{put}}
-			}
-			return step{[]clientv3.Cmp{empty}, []clientv3.Op{put}, []clientv3.Op{oldest(2)}}
-		}
-		absent := clientv3.Compare(clientv3.CreateRevision(p.key), "=", 0)
-		return step{[]clientv3.Cmp{absent}, []clientv3.Op{put, oldest(1)}, []clientv3.Op{clientv3.OpGet(p.key)}}
-	}
-	unchanged := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(p.key), "=", p.token)}
-	if o.kind == opRemove {
-		return step{ifs: unchanged, then: []clientv3.Op{clientv3.OpDelete(p.key)}}
-	}
-	now := []clientv3.Op{clientv3.OpGet(p.key, clientv3.WithKeysOnly())}
-	if o.kind == opRetake {
-		again := clientv3.OpPut(p.key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
-		floor := clientv3.OpPut(a.keys.floor(p.name), "taken anew by "+p.nonce)
-		return step{unchanged, []clientv3.Op{again, floor}, now}
-	}
-	// opExpire: a guard that has changed is not to be tried again.
-	unchanged = append(unchanged, clientv3.Compare(clientv3.ModRevision(p.s.guard), "=", p.s.g))
-	now = append(now, clientv3.OpGet(p.s.guard, clientv3.WithKeysOnly()))
-	return step{unchanged, []clientv3.Op{clientv3.OpDelete(p.key)}, now}
-}
-
-// request builds one Txn. That the guards stand on which its ops rely is compared
-// once for all of them; where one does not, nothing is done and all guards are
-// read. An op that comes alone is not wrapped. a.mu is held.
-func (a *Authority) request(batch []*op, guards []*session) (ifs []clientv3.Cmp, then, otherwise []clientv3.Op) {
-	for _, s := range guards {
-		ifs = append(ifs, clientv3.Compare(clientv3.ModRevision(s.guard), "=", s.g))
-	}
-	if len(batch) == 1 {
-		one := a.step(batch[0], true)
-		ifs, then, otherwise = append(ifs, one.ifs...), one.then, one.otherwise
-	} else {
-		then = make([]clientv3.Op, len(batch))
-		for i, o := range batch {
-			one := a.step(o, false)
-			then[i] = clientv3.OpTxn(one.ifs, one.then, one.otherwise)
-		}
-	}
-	for _, s := range guards {
-		otherwise = append(otherwise, clientv3.OpGet(s.guard, clientv3.WithKeysOnly()))
-	}
-	return ifs, then, otherwise
+// errand is one Txn that was sent.
+type errand struct {
+	batch  []*op
+	guards []*session // on which it relies
+	m      *member
+	resp   *pb.TxnResponse
+	err    error
 }
 
 // send carries out one Txn, and finds out what became of it when its answer is
 // lost.
 func (a *Authority) send(batch []*op) {
-	m := a.net.current()
-	m.wake()
 	ctx, cancel := context.WithTimeout(a.ctx, a.o.Timeout)
 	defer cancel()
-	guards := sessionsOf(batch)
+	f := a.transmit(ctx, batch)
+	a.land(f, true)
+}
+
+func (a *Authority) transmit(ctx context.Context, batch []*op) errand {
+	f := errand{batch: batch, guards: sessionsOf(batch), m: a.net.current()}
+	f.m.wake()
 	a.mu.Lock()
-	ifs, then, otherwise := a.request(batch, guards)
+	r := a.request(batch, f.guards)
 	a.mu.Unlock()
-	resp, err := m.kv.Txn(ctx).If(ifs...).Then(then...).Else(otherwise...).Commit()
+	f.resp, f.err = f.m.txn(ctx, r)
+	return f
+}
+
+// land takes what became of a Txn. late tells whether an answer that is missing
+// is the member's fault.
+func (a *Authority) land(f errand, late bool) {
 	switch {
-	case err == nil:
-		a.net.note(resp.Header.GetRaftTerm())
-		a.apply(batch, guards, (*pb.TxnResponse)(resp))
-	case definite(err) && !answered(err):
-		a.fail(batch, err)
+	case f.err == nil:
+		a.net.note(f.resp.Header.GetRaftTerm())
+		a.apply(f.batch, f.guards, f.resp)
+	case definite(f.err) && !answered(f.err):
+		a.fail(f.batch, f.err)
 	default:
-		if !answered(err) {
-			a.net.suspect(m)
+		if !answered(f.err) && late {
+			a.net.suspect(f.m)
 		}
-		a.settle(batch, err)
+		a.settle(f.batch, f.err)
 	}
 }
 

@@ -3,6 +3,7 @@ package etcdlease
 import (
 	"context"
 	"fmt"
+	"math"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,6 +19,7 @@ type member struct {
 	endpoint string
 	conn     *grpc.ClientConn // nil in process
 	kv       clientv3.KV
+	txn      func(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error)
 	lease    clientv3.Lease
 	watcher  clientv3.Watcher
 	remote   pb.LeaseClient // nil in process
@@ -30,10 +32,14 @@ func dial(client *clientv3.Client, endpoint string) (*member, error) {
 		return nil, fmt.Errorf("endpoint %q: %w", endpoint, err)
 	}
 	way := impatient{conn}
-	remote, maintenance := pb.NewLeaseClient(way), pb.NewMaintenanceClient(way)
+	remote, maintenance, kv := pb.NewLeaseClient(way), pb.NewMaintenanceClient(way), pb.NewKVClient(way)
 	return &member{
 		endpoint: endpoint, conn: conn, remote: remote,
-		kv:      clientv3.NewKVFromKVClient(pb.NewKVClient(way), client),
+		kv: clientv3.NewKVFromKVClient(kv, client),
+		txn: func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+			resp, err := kv.Txn(ctx, r, grpc.MaxCallRecvMsgSize(math.MaxInt32))
+			return resp, clientv3.ContextError(ctx, err)
+		},
 		lease:   clientv3.NewLeaseFromLeaseClient(remote, client, 0),
 		watcher: clientv3.NewWatchFromWatchClient(pb.NewWatchClient(watching{way}), client),
 		status: func(ctx context.Context) (*pb.StatusResponse, error) {
@@ -45,7 +51,7 @@ func dial(client *clientv3.Client, endpoint string) (*member, error) {
 // inProcess is the client of a server in this process.
 func inProcess(client *clientv3.Client) *member {
 	return &member{
-		endpoint: "in this process", kv: client.KV, lease: client.Lease, watcher: client.Watcher,
+		endpoint: "in this process", kv: client.KV, txn: txnOf(client.KV), lease: client.Lease, watcher: client.Watcher,
 		status: func(ctx context.Context) (*pb.StatusResponse, error) {
 			st, err := client.Maintenance.Status(ctx, "")
 			return (*pb.StatusResponse)(st), err

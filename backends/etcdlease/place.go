@@ -151,11 +151,21 @@ func (a *Authority) drop(p *place) {
 // remove begins the guarded delete of a place, which goes on until it is
 // definite. a.mu is held.
 func (a *Authority) remove(p *place, kind opKind) *op {
+	o, begun := a.removal(p, kind)
+	if !begun {
+		a.enqueue(o)
+	}
+	return o
+}
+
+// removal returns the op of a guarded delete, and whether it has begun. a.mu is
+// held.
+func (a *Authority) removal(p *place, kind opKind) (o *op, begun bool) {
 	if p.op != nil && (p.phase == removing || p.phase == creating) {
-		return p.op
+		return p.op, true
 	}
 	p.phase = removing
 	a.leaveLine(p)
 	p.wake()
-	return a.enqueue(&op{kind: kind, p: p})
+	return &op{kind: kind, p: p}, false
 }

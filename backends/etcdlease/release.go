@@ -36,9 +36,10 @@ func (a *Authority) Release(ctx context.Context, g authority.Grant) error {
 	if p.phase == held && a.clock.Now() >= p.deadline() {
 		kind = opExpire // it is over already: not by its own doing
 	}
-	o := a.remove(p, kind)
+	o, begun := a.removal(p, kind)
+	fly := !begun && a.pilot(o)
 	a.mu.Unlock()
-	if err := a.within(ctx, o.done); err != nil {
+	if err := a.await(ctx, o, fly); err != nil {
 		return err
 	}
 	switch {

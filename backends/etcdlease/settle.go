@@ -101,7 +101,7 @@ func (a *Authority) settleNow(batch []*op, cause error) {
 			if o.kind.creates() {
 				a.drop(o.p)
 			}
-		case o.kind.creates() && (o.p.s.over || o.p.unwanted):
+		case o.kind.creates() && (o.p.s.over || o.p.unwanted || o.left):
 			a.finish(o, errSessionOver)
 			a.drop(o.p)
 		default:
