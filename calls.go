@@ -12,6 +12,9 @@ import (
 const (
 	maxCalls    = 64
 	maxAcquires = 48
+	// maxResting workers wait for more. A fresh goroutine has a small stack, and
+	// growing it was a seventh of what a lone acquire and release cost the client.
+	maxResting = 8
 )
 
 // kind is how long a request may wait for others.
@@ -29,7 +32,8 @@ type job struct {
 	run  func()
 }
 
-// calls runs requests on goroutines of its own: a few for many, ended when idle.
+// calls runs requests on goroutines of its own: a few for many, and fewer when
+// idle.
 type calls struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -39,9 +43,14 @@ type calls struct {
 	waiting  [2][]job // urgent and patient ones
 	workers  int
 	patients int // workers that run a patient job
+	resting  int // idle workers, beside those whose job is in handed
+	handed   chan job
 }
 
-func (c *calls) init() { c.ctx, c.cancel = context.WithCancel(context.Background()) }
+func (c *calls) init() {
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.handed = make(chan job, maxResting)
+}
 
 // queue runs j as soon as fewer than maxCalls are under way, an urgent one
 // before all others.
@@ -57,6 +66,11 @@ func (c *calls) queue(j job) {
 		if j.kind == patient {
 			c.patients++
 		}
+		if c.resting > 0 {
+			c.resting--
+			c.handed <- j // there is room: it is as large as there are idle ones
+			return
+		}
 		c.group.Add(1)
 		go c.work(j)
 		return
@@ -67,8 +81,37 @@ func (c *calls) queue(j job) {
 // work runs j, and then what waits.
 func (c *calls) work(j job) {
 	defer c.group.Done()
-	for ok := true; ok; j, ok = c.next(j.kind) {
+	for ok := true; ok; {
 		j.run()
+		if j, ok = c.next(j.kind); !ok {
+			j, ok = c.rest()
+		}
+	}
+}
+
+// rest waits for a job, if few do so already and until all ends. A worker that is
+// counted out by next is counted in by queue.
+func (c *calls) rest() (j job, ok bool) {
+	c.mu.Lock()
+	if c.resting+len(c.handed) >= maxResting || c.ctx.Err() != nil {
+		c.mu.Unlock()
+		return job{}, false
+	}
+	c.resting++
+	c.mu.Unlock()
+	select {
+	case j = <-c.handed:
+		return j, true
+	case <-c.ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case j = <-c.handed: // it was handed over before: as many wait as are resting or handed
+		return j, true
+	default:
+		c.resting--
+		return job{}, false
 	}
 }
 
