@@ -130,7 +130,8 @@ func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
 		}
 	}()
 	count, kept, err := demoShow(ctx, w, f)
-	if i, ok := errors.AsType[interrupted](err); ok {
+	// The error may be that of whoever was interrupted, in words of its own.
+	if i, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && err != nil {
 		return exitCode(128 + int(i.by))
 	}
 	if err != nil {

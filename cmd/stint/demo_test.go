@@ -197,6 +197,22 @@ func TestDemoInterruptedLeavesNothing(t *testing.T) {
 	d.ends(t, 130)
 }
 
+// The same while its database is being made.
+func TestDemoInterruptedAtItsBeginningSaysSo(t *testing.T) {
+	t.Parallel()
+	d := startDemo(t)
+	if !d.until("Three worker") {
+		t.Fatal("it does not begin")
+	}
+	if err := d.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.ends(t, 143)
+	if d.stderr.Len() > 0 {
+		t.Errorf("an interruption is told as a failure: %s", d.stderr.String())
+	}
+}
+
 // The same when the reader of its output goes away, as in "stint demo | head".
 func TestDemoWithoutReaderLeavesNothing(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ const limit = 20 * time.Second
 // stint runs in these tests.
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){
-		"stint":        main,
+		"stint":        func() { passwordCost = 4; main() },
 		"witness":      witness,
 		"argv":         argv,
 		"onterm":       onTerm,

@@ -62,6 +62,10 @@ type serveFlags struct {
 	untilStdinEnds bool // the demo's nodes are not to outlive it
 }
 
+// passwordCost is less in tests: with the race detector a hash at etcd's own cost
+// takes seconds, and a login as long.
+var passwordCost uint
+
 func serveCommand() *cobra.Command {
 	var o serveFlags
 	c := &cobra.Command{
@@ -123,7 +127,7 @@ func (o *serveFlags) complete() error {
 	if o.node.Log, err = o.logger(os.Stderr); err != nil {
 		return err
 	}
-	o.node.Quota, o.node.Verbose = int64(o.quota), o.verbose
+	o.node.Quota, o.node.Verbose, o.node.PasswordCost = int64(o.quota), o.verbose, passwordCost
 	return nil
 }
 

@@ -72,8 +72,8 @@ func (s Settings) config(log *etcdLog, pages string, more ...grpc.ServerOption) 
 	c.ListenClientHttpUrls = []url.URL{{Scheme: "unix", Path: pages}}
 	c.EnableGRPCGateway = false
 	c.GRPCAdditionalServerOptions = more
-	if s.passwordCost != 0 {
-		c.BcryptCost = s.passwordCost
+	if s.PasswordCost != 0 {
+		c.BcryptCost = s.PasswordCost
 	}
 	c.ClientTLSInfo = s.Client.info()
 	c.ClientTLSInfo.ClientCertAuth = s.Client.CA != ""

@@ -54,7 +54,7 @@ func freePort(t *testing.T) string {
 // fast are settings of a single node that leads soon. A hash of a password at
 // etcd's own cost takes seconds with the race detector: here it is the least.
 func fast(t *testing.T, dir string) Settings {
-	return Settings{Data: dir, Listen: freePort(t), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, passwordCost: 4}
+	return Settings{Data: dir, Listen: freePort(t), Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, PasswordCost: 4}
 }
 
 func within(t *testing.T) context.Context {

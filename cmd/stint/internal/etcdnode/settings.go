@@ -49,8 +49,11 @@ type Settings struct {
 	Log                 *slog.Logger  // nil: nothing is logged
 	Verbose             bool          // log what etcd itself has to say, too
 
-	old          int64 // how many old revisions are kept at most; zero: mostOld
-	passwordCost uint  // of hashing a password, bcrypt's; zero: etcd's default
+	// PasswordCost is that of hashing a password, bcrypt's; default etcd's. Only
+	// tests are content with less.
+	PasswordCost uint
+
+	old int64 // how many old revisions are kept at most; zero: mostOld
 }
 
 // Peer is one node as the others reach it.

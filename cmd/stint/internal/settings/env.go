@@ -31,6 +31,12 @@ func NoEnv(f *pflag.Flag) {
 
 const noEnv = "stint-no-variable"
 
+// HasEnv reports whether a flag has a variable.
+func HasEnv(f *pflag.Flag) bool {
+	_, without := f.Annotations[noEnv]
+	return !without && EnvName(f.Name) != ""
+}
+
 // neverEmpty are variables that an empty value does not unset: a script that
 // fails to fill in its store would run without any fence.
 var neverEmpty = map[string]bool{"fence": true}
@@ -48,10 +54,7 @@ func FromEnv(flags *pflag.FlagSet) error {
 	flags.Visit(func(f *pflag.Flag) { given[f.Name] = f.Value.String() != "false" })
 	flags.VisitAll(func(f *pflag.Flag) {
 		env := EnvName(f.Name)
-		if _, without := f.Annotations[noEnv]; without {
-			return
-		}
-		if first != nil || f.Changed || env == "" || given[excludes[f.Name]] {
+		if first != nil || f.Changed || !HasEnv(f) || given[excludes[f.Name]] {
 			return
 		}
 		v, set := os.LookupEnv(env)
