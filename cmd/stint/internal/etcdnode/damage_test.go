@@ -1,7 +1,10 @@
 package etcdnode
 
 import (
+	"bufio"
 	"errors"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +90,48 @@ func TestAFolderThatCannotBeIsASettingAndNoFailure(t *testing.T) {
 	for _, dir := range []string{filepath.Join(file, "data"), file, filepath.Join("/", strings.Repeat("x", 300))} {
 		s := fast(t, dir)
 		mustRefuse(t, s, ErrSettings, "there can be no data folder")
+	}
+}
+
+func TestARemovedFolderIsToldAndCanStillBeSaved(t *testing.T) {
+	s := fast(t, filepath.Join(t.TempDir(), "data"))
+	told, log := io.Pipe()
+	s.Log = slog.New(slog.NewTextHandler(log, nil))
+	seen := make(chan bool, 1)
+	go func() {
+		for lines := bufio.NewScanner(told); lines.Scan(); {
+			if strings.Contains(lines.Text(), "folder was removed") {
+				seen <- true
+			}
+		}
+	}()
+	defer log.Close()
+	n := start(t, s)
+	put(t, n.Client(), "mine", "kept")
+	if err := os.RemoveAll(s.Data); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-seen:
+	case <-time.After(limit):
+		t.Error("nothing was said")
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if _, err := Snapshot(within(t), n.Client(), file); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, n)
+	mustRefuse(t, s, ErrRepeats, "is empty, but")
+	if err := os.RemoveAll(s.Data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Restore{Snapshot: file, Node: s}).Run(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, s)
+	defer stop(t, n)
+	if get(t, n.Client(), "mine") != "kept" {
+		t.Error("it was not saved")
 	}
 }
 

@@ -3,6 +3,9 @@ package etcdnode
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -119,6 +122,9 @@ func (k *keeper) forget(ctx context.Context) {
 func (k *keeper) room(ctx context.Context) {
 	if free, err := freeSpace(k.s.Data); err == nil && free < lowRoom {
 		k.tell("little room is left on the disk; without any, the node stops", "folder", k.s.Data, "MiB", free>>20)
+	}
+	if _, err := os.Stat(dbFile(k.s.Data)); errors.Is(err, fs.ErrNotExist) {
+		k.tell("the data folder was removed: nothing outlives this node; take a stint snapshot before it is stopped", "folder", k.s.Data)
 	}
 	for _, a := range k.server().Alarms() {
 		switch {
