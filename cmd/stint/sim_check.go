@@ -132,11 +132,15 @@ func (o *simCheckFlags) show(r explore.Searched, stopped bool) error {
 
 // within says which states were visited for certain.
 func (o *simCheckFlags) within(r explore.Searched) string {
+	reached := fmt.Sprintf("all that %d events reach", r.Steps)
+	if r.Steps == 1 {
+		reached = "all that 1 event reaches"
+	}
 	switch {
 	case r.Whole:
 		return "all that there are"
 	case r.Broken == nil && r.Steps < o.steps:
-		return fmt.Sprintf("all that %d events reach, and some more", r.Steps)
+		return reached + ", and some more"
 	}
-	return fmt.Sprintf("all that %d events reach", r.Steps)
+	return reached
 }

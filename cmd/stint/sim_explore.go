@@ -98,7 +98,11 @@ func (o *simExploreFlags) explore(ctx context.Context) error {
 }
 
 func progressLine(r explore.Report, of uint64) string {
-	return fmt.Sprintf("%d of %d worlds, %.0f simulated s, %.0f a second", r.Runs, of, r.Simulated.Seconds(), r.Simulated.Seconds()/max(r.Took.Seconds(), 0.001))
+	worlds := "worlds"
+	if of == 1 {
+		worlds = "world"
+	}
+	return fmt.Sprintf("%d of %d %s, %.0f simulated s, %.0f a second", r.Runs, of, worlds, r.Simulated.Seconds(), r.Simulated.Seconds()/max(r.Took.Seconds(), 0.001))
 }
 
 // explored is an exploration in JSON.

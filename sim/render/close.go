@@ -63,7 +63,7 @@ func turns(r *play.Result) []string {
 		s = append(s, text+"; nothing was changed.")
 	}
 	if n := r.Facts.Int("refused"); n > len(s) {
-		s = append(s, fmt.Sprintf("In all, %d requests were refused.", n))
+		s = append(s, "In all, "+counted(n, "request was", "requests were")+" refused.")
 	}
 	return s
 }
@@ -111,10 +111,10 @@ func Verdict(r *play.Result) string {
 	f := r.Facts
 	var bad, good []string
 	if n := f.Int("twice"); n > 0 {
-		bad = append(bad, fmt.Sprintf("%d invoices were charged twice", n))
+		bad = append(bad, counted(n, "invoice was", "invoices were")+" charged twice")
 	}
 	if n := f.Int("swept-held"); n > 0 {
-		bad = append(bad, fmt.Sprintf("%d claims were given back while they were held", n))
+		bad = append(bad, counted(n, "claim was given back while it was held", "claims were given back while they were held"))
 	}
 	if o := f.Get("overlap"); o != "" && o != "0" {
 		bad = append(bad, "two believed for "+o+" s that they hold one lease")
@@ -126,18 +126,18 @@ func Verdict(r *play.Result) string {
 		bad = append(bad, "a leader has a lower epoch than the one before it, and every fence that the other has raised refuses it")
 	}
 	if n := f.Int("lost"); n > 0 && f.Get("named") != "" {
-		bad = append(bad, fmt.Sprintf("%d committed chunks are lost", n))
+		bad = append(bad, counted(n, "committed chunk is", "committed chunks are")+" lost")
 	} else if n > 0 {
-		bad = append(bad, fmt.Sprintf("%d payments are noted as made and never will be", n))
+		bad = append(bad, counted(n, "payment is", "payments are")+" noted as made and never will be")
 	}
 	if n := f.Int("torn"); n > 0 {
-		bad = append(bad, fmt.Sprintf("%d read a state that never was", n))
+		bad = append(bad, counted(n, "reader", "readers")+" read a state that never was")
 	}
 	if n := f.Int("at-once"); n > 1 {
 		bad = append(bad, fmt.Sprintf("the work of %d terms ran at once in one process", n))
 	}
 	if f.Get("charged") != "" && f.Int("twice") == 0 && f.Int("charged") > 0 {
-		good = append(good, fmt.Sprintf("%d invoices were charged, each once", f.Int("charged")))
+		good = append(good, counted(f.Int("charged"), "invoice was charged, once", "invoices were charged, each once"))
 	}
 	switch n := f.Int("wakeups"); {
 	case n == 1:
@@ -146,7 +146,7 @@ func Verdict(r *play.Result) string {
 		good = append(good, fmt.Sprintf("%d candidates were woken", n))
 	}
 	if n := f.Int("missing"); n > 0 {
-		good = append(good, fmt.Sprintf("%d were not charged in this time", n))
+		good = append(good, counted(n, "was", "were")+" not charged in this time")
 	}
 	if w := f.Get("waiting"); w != "" {
 		good = append(good, "somebody has waited for "+w+" s, and waits still")
@@ -190,6 +190,14 @@ var meaning = map[protocol.Rules]string{
 
 // Meaning says what is missing without a rule.
 func Meaning(rule protocol.Rules) string { return meaning[rule] }
+
+// counted is a count and what is counted, with its verb.
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
 
 func join(parts []string) string {
 	if n := len(parts); n > 1 {

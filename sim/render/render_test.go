@@ -92,6 +92,29 @@ func TestTheVerdictIsReadFromTheRun(t *testing.T) {
 	}
 }
 
+// TestTheVerdictCountsOneAsOne: a figure of one has the singular, others not.
+func TestTheVerdictCountsOneAsOne(t *testing.T) {
+	for _, c := range []struct{ figure, one, more string }{
+		{"twice", "1 invoice was charged twice", "2 invoices were charged twice"},
+		{"swept-held", "1 claim was given back while it was held", "2 claims were given back while they were held"},
+		{"lost", "1 payment is noted as made and never will be", "2 payments are noted as made and never will be"},
+		{"torn", "1 reader read a state that never was", "2 readers read a state that never was"},
+		{"charged", "1 invoice was charged, once", "2 invoices were charged, each once"},
+		{"missing", "1 was not charged in this time", "2 were not charged in this time"},
+	} {
+		for n, want := range map[string]string{"1": c.one, "2": c.more} {
+			got := Verdict(&play.Result{Facts: play.Facts{{Name: c.figure, Text: n}}})
+			if got = strings.TrimPrefix(got, "Verdict: "); strings.TrimPrefix(got, "HARM: ") != want+"." {
+				t.Errorf("%s %s: %q, not %q", c.figure, n, got, want)
+			}
+		}
+	}
+	chunk := play.Facts{{Name: "lost", Text: "1"}, {Name: "named", Text: "9"}}
+	if got := Verdict(&play.Result{Facts: chunk}); got != "Verdict: HARM: 1 committed chunk is lost." {
+		t.Error(got)
+	}
+}
+
 func TestEveryRuleHasAMeaning(t *testing.T) {
 	for _, rule := range protocol.AllRules.Each() {
 		if Meaning(rule) == "" {
