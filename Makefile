@@ -10,7 +10,7 @@ STATICCHECK := bin/staticcheck
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint bench bench-etcd plant clean need
+.PHONY: help build demo test lab lint bench bench-etcd plant clean need
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -25,6 +25,9 @@ demo: build ## run the billing job with a worker frozen past its lease
 test: need ## every test of every module, with the race detector
 	@tools/need packages
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) work
+
+lab: need ## the tests on etcd with all their trials
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./lab/etcdtests -long
 
 # vet runs for macOS too: the clock and the process handling differ there, and
 # no machine of CI would notice that they stopped compiling. (bench measures on

@@ -14,7 +14,13 @@ import (
 	"github.com/stint-dev/stint/lab/etcdcluster"
 )
 
-const cutsPerDelay = 20
+// cutsPerDelay is how many holders are cut off behind each delay.
+func cutsPerDelay() int {
+	if *long {
+		return 60
+	}
+	return 20
+}
 
 // TestAHolderThatIsCutOffHasStoppedBeforeItsRivalIsGranted: the answers come late
 // for a while, and then nothing comes through any more. What the holder still
@@ -25,10 +31,11 @@ func TestAHolderThatIsCutOffHasStoppedBeforeItsRivalIsGranted(t *testing.T) {
 	fences := fence.NewMemory()
 	for _, delay := range []time.Duration{0, 300 * time.Millisecond, 800 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
+			t.Parallel()
 			w := &world{T: t, cluster: w.cluster, raw: w.raw, prefix: w.prefix}
 			var wg sync.WaitGroup
-			ahead := make([]time.Duration, cutsPerDelay)
-			for i := range cutsPerDelay {
+			ahead := make([]time.Duration, cutsPerDelay())
+			for i := range ahead {
 				p := w.party()
 				name := fmt.Sprintf("job-%v-%d", delay, i)
 				wg.Go(func() { ahead[i] = w.cutOff(p, rival, fences, name, delay, time.Duration(i)*83*time.Millisecond) })
@@ -91,6 +98,7 @@ func (w *world) cutOff(p, rival *party, fences fence.Fence, name string, delay, 
 // TestALeaseIsRenewedAgainAfterACut: the client was cut off for twice its lease;
 // what it takes afterwards is renewed as ever.
 func TestALeaseIsRenewedAgainAfterACut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{})
 	p := w.party()
 	const length = 2 * time.Second

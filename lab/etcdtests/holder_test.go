@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint"
@@ -101,19 +102,20 @@ func holdOne(o orders, name string) error {
 type tellingStream struct {
 	grpc.ClientStream
 	name string
-	sent authority.Instant
+	sent atomic.Int64 // an Instant: one goroutine sends, another receives
 }
 
 func (s *tellingStream) SendMsg(m any) error {
-	s.sent = now()
-	tell(beatLine{Name: s.name, At: s.sent, Sent: true})
+	at := now()
+	s.sent.Store(int64(at))
+	tell(beatLine{Name: s.name, At: at, Sent: true})
 	return s.ClientStream.SendMsg(m)
 }
 
 func (s *tellingStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
-		tell(beatLine{Name: s.name, At: s.sent})
+		tell(beatLine{Name: s.name, At: authority.Instant(s.sent.Load())})
 	}
 	return err
 }

@@ -8,6 +8,9 @@ import (
 	"go.uber.org/goleak"
 )
 
+// long asks for as many trials as a promise is stated for; see `make lab`.
+var long = flag.Bool("long", false, "more trials: minutes more")
+
 func TestMain(m *testing.M) {
 	etcdcluster.Main()
 	holdUntilKilled()

@@ -45,6 +45,7 @@ func TestAServerThatStopsIsLeftForAnother(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			w, user := start(t)
 			o := stint.Options{TTL: 10 * time.Second}
 			c := w.client(w.url("etcd", user, ""), o)

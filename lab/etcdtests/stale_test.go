@@ -12,6 +12,7 @@ import (
 // TestADeposedLeaderRenewsNothing: it is cut off from the others, still believes
 // to lead, and the client reaches it alone.
 func TestADeposedLeaderRenewsNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3, etcdcluster.Options{})
 	a, b := w.party(), w.party()
 	const length = 3 * time.Second
