@@ -71,8 +71,16 @@ func (p *Process) listen(stdout io.Reader, tell func(Event)) {
 // Pid is the process id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Freeze stops the process as it stands.
-func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Freeze stops the process as it stands, and returns when it has stopped. The
+// signal alone is only on its way: were this process killed just then, the
+// kernel would find no stopped group to wake, and the worker would stop
+// afterwards, for ever.
+func (p *Process) Freeze() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return hasStopped(p.Pid())
+}
 
 // Thaw continues a frozen process.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
