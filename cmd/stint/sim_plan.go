@@ -82,6 +82,9 @@ func (o *simRunFlags) runPlan(name string) (ok bool, err error) {
 		p.Seed = o.seed
 	}
 	r := explore.Run(p, true)
+	if o.detail {
+		r = explore.Detailed(p)
+	}
 	if err := result(func(out *bufio.Writer) { o.plan(out, r) }); err != nil {
 		return true, err
 	}

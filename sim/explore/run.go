@@ -48,8 +48,17 @@ type run struct {
 }
 
 // Run plays a plan. Keep asks for its events.
-func Run(p Plan, keep bool) Result {
-	r := newRun(p, keep)
+func Run(p Plan, keep bool) Result { return newRun(p, keep).play() }
+
+// Detailed plays a plan and keeps all its events, those too that only a debugging
+// reader wants. The checkers do not see these: they find what they find in Run.
+func Detailed(p Plan) Result {
+	r := newRun(p, true)
+	r.w.Log.Detail = true
+	return r.play()
+}
+
+func (r *run) play() Result {
 	for r.broken == nil && !r.over && r.w.Step(r.limit) {
 		if r.w.Steps() > maxSteps {
 			r.broken = &Broken{PromiseEnd, fmt.Sprintf("%d steps, and it is %s", maxSteps, world.Seconds(r.w.Now())), r.w.Now(), r.w.Log.Len()}
@@ -103,7 +112,7 @@ func (p Plan) bound() time.Duration {
 
 // see hands an event to the checkers.
 func (r *run) see(e world.Event) {
-	if r.broken != nil {
+	if r.broken != nil || e.Detail {
 		return
 	}
 	for _, c := range r.checks {
