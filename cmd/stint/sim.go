@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/play"
 	"github.com/stint-dev/stint/sim/render"
@@ -143,7 +144,7 @@ only happen when it is run unchanged.`,
 }
 
 func (o *simRunFlags) flags(f *pflag.FlagSet) {
-	f.Uint64Var(&o.seed, "seed", 0, "of everything that is random")
+	f.Var(settings.Whole{N: &o.seed}, "seed", "of everything that is random")
 	f.StringArrayVar(&o.set, "set", nil, "replace settings: NAME=VALUE,…")
 	f.StringArrayVar(&o.without, "without", nil, "switch rules off: RULE,…")
 	f.BoolVar(&o.json, "json", false, "write JSON lines: every event, and the figures at the end")

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/explore"
 )
@@ -56,8 +57,9 @@ The exit code is 1 where a promise was broken.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.explore(c.Context()) },
 	}
 	f := c.Flags()
-	f.Uint64Var(&o.runs, "runs", 10_000, "random worlds")
-	f.Uint64Var(&o.seed, "seed", 0, "of the first one; each next one has the next seed")
+	o.runs = 10_000
+	f.Var(settings.Whole{N: &o.runs, From: 1}, "runs", "random worlds")
+	f.Var(settings.Whole{N: &o.seed}, "seed", "of the first one; each next one has the next seed")
 	f.StringArrayVar(&o.without, "without", nil, "switch rules off: RULE,…")
 	f.IntVar(&o.workers, "workers", runtime.GOMAXPROCS(0), "worlds at the same time")
 	f.StringVar(&o.dir, "dir", ".", "where a scenario file is saved")
@@ -71,8 +73,8 @@ func (o *simExploreFlags) explore(ctx context.Context) error {
 	if err != nil {
 		return report.Usage("--without: "+err.Error(), "see: stint sim explore --help")
 	}
-	if o.workers < 1 || o.workers > 1024 || o.runs < 1 {
-		return report.Usage("--runs is at least 1, and --workers 1 to 1024", "see: stint sim explore --help")
+	if o.workers < 1 || o.workers > 1024 {
+		return report.Usage("--workers is from 1 to 1024", "see: stint sim explore --help")
 	}
 	if d, err := os.Stat(o.dir); err != nil || !d.IsDir() {
 		return report.Usage("--dir: "+o.dir+" is not a folder", "make it first, or name another")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
+	"github.com/stint-dev/stint/cmd/stint/internal/settings"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/loss"
 )
@@ -35,7 +36,7 @@ jobs were done, how long they stood still, and how often the lease was granted.`
 		RunE: func(c *cobra.Command, _ []string) error { return o.measure(c.Context()) },
 	}
 	c.Flags().IntVar(&o.runs, "runs", 200, "random worlds")
-	c.Flags().Uint64Var(&o.seed, "seed", 0, "of the first one; each next one has the next seed")
+	c.Flags().Var(settings.Whole{N: &o.seed}, "seed", "of the first one; each next one has the next seed")
 	c.Flags().BoolVar(&o.json, "json", false, "write a JSON array")
 	return c
 }
