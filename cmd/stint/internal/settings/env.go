@@ -111,6 +111,8 @@ func plain(err error) string {
 		return err.Error()
 	case errors.Is(n.Err, strconv.ErrRange):
 		return n.Num + " is too large a number"
+	case n.Func == "ParseUint" && strings.HasPrefix(n.Num, "-"):
+		return fmt.Sprintf("%q is below zero", n.Num)
 	case n.Func == "ParseBool":
 		return fmt.Sprintf("%q is neither true nor false", n.Num)
 	}
