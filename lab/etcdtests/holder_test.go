@@ -16,6 +16,7 @@ import (
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/backends/etcdlease"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -114,7 +115,7 @@ func (s *tellingStream) SendMsg(m any) error {
 
 func (s *tellingStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
-	if err == nil {
+	if r, ok := m.(*pb.LeaseKeepAliveResponse); err == nil && ok && r.TTL > 0 {
 		tell(beatLine{Name: s.name, At: authority.Instant(s.sent.Load())})
 	}
 	return err
