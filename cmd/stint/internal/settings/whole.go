@@ -19,8 +19,8 @@ func (w Whole) String() string {
 	return strconv.FormatUint(*w.N, 10)
 }
 
-// Type is what help shows.
-func (w Whole) Type() string { return "uint" }
+// Type is the name of the type; help shows uint.
+func (w Whole) Type() string { return "uint64" }
 
 // Set parses s.
 func (w Whole) Set(s string) error {
