@@ -94,9 +94,6 @@ func (p Plan) locks() bool {
 // nothing.
 func (p Plan) raftable() bool { return p.locks() && p.Kind != Forgets }
 
-// bills reports whether workers bill a job.
-func (p Plan) bills() bool { return p.locks() && p.Kind != Election }
-
 // nodes are the machines of the lock service.
 func (p Plan) nodes() []string {
 	if !p.locks() {
