@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/stint-dev/stint"
 )
 
 // The bars of cycles: this many times the library's shared Session.
@@ -20,16 +18,11 @@ var cyclesAtLeast = map[[2]int]float64{ // by nodes and workers
 
 // cycles lets workers lock and unlock, each a name of its own.
 func (b *bench) cycles(s *servers) error {
-	us, err := newOurs(s.endpoints, stint.Options{})
+	us, lib, done, err := b.sides(s)
 	if err != nil {
 		return err
 	}
-	defer us.close()
-	lib, err := newLibrary(b.ctx, s)
-	if err != nil {
-		return err
-	}
-	defer lib.close()
+	defer done()
 	b.title("lock and unlock, cycles/s, %d nodes (medians of %d turns)", len(s.members), b.scale.turns)
 	b.row("workers", "%10s %10s %10s %8s %8s", "library", "client", "authority", "client×", "auth.×")
 	for _, workers := range []int{1, 8, 64} {

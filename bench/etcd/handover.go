@@ -11,8 +11,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
-
-	"github.com/stint-dev/stint"
 )
 
 // hold is how long each keeps the lock: long enough for the next to be in line.
@@ -127,16 +125,11 @@ func (b *bench) relayLibrary(lib *library, waiters, turn int) ([]time.Duration, 
 }
 
 func (b *bench) handover(s *servers) error {
-	us, err := newOurs(s.endpoints, stint.Options{})
+	us, lib, done, err := b.sides(s)
 	if err != nil {
 		return err
 	}
-	defer us.close()
-	lib, err := newLibrary(b.ctx, s)
-	if err != nil {
-		return err
-	}
-	defer lib.close()
+	defer done()
 	turn := 0
 	for _, writes := range []int{0, 400} {
 		b.title("handover, ms p50 p90 p99, %d nodes, %d writes/s beside it (medians of %d turns)", len(s.members), writes, b.scale.turns)

@@ -95,3 +95,15 @@ func (l *library) cycle(ctx context.Context, name string) error {
 	}
 	return m.Unlock(ctx)
 }
+
+// sides are both, on the same servers.
+func (b *bench) sides(s *servers) (us *ours, lib *library, done func(), err error) {
+	if us, err = newOurs(s.endpoints, stint.Options{}); err != nil {
+		return nil, nil, nil, err
+	}
+	if lib, err = newLibrary(b.ctx, s); err != nil {
+		us.close()
+		return nil, nil, nil, err
+	}
+	return us, lib, func() { lib.close(); us.close() }, nil
+}
