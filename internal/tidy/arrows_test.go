@@ -17,7 +17,7 @@ type arrow struct {
 var arrows = []arrow{
 	{"cmd", []string{".", "fence", "authority", "backends", "internal", "cmd", "sim"}},
 	{"bench", []string{".", "fence", "authority", "backends", "internal", "bench", "lab"}},
-	{"lab", []string{".", "fence", "authority", "backends", "lab"}},
+	{"lab", []string{".", "fence", "authority", "backends", "internal/sqlnode", "lab"}},
 	// A backend is used with any version of the client, so it knows only the
 	// two contracts.
 	{"backends", []string{"fence", "authority", "backends"}},
