@@ -19,17 +19,16 @@ var MariaDB = &Kind{
 	ready:    "ready for connections",
 	create:   createMariaDB,
 	command:  mariadbCommand,
+
+	configure: writeUsers,
 }
 
 // Smaller than the default of 96 MB, which every start would write.
 const redoLog = "--innodb-log-file-size=16M"
 
 func createMariaDB(ctx context.Context, n *Node) error {
-	if err := n.run(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+n.data(), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", redoLog); err != nil {
-		return err
-	}
-	return nil
+	return n.run(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+n.data(), "--auth-root-authentication-method=normal",
+		"--skip-test-db", "--skip-name-resolve", redoLog)
 }
 
 // users is what the server runs at each start. The accounts that come with the
@@ -57,10 +56,7 @@ func mariadbCommand(n *Node) []string {
 
 func (n *Node) usersFile() string { return filepath.Join(n.dir, "users.sql") }
 
-func (n *Node) writeUsers() error {
-	if n.kind != MariaDB {
-		return nil
-	}
+func writeUsers(n *Node) error {
 	if err := os.WriteFile(n.usersFile(), fmt.Appendf(nil, users, User, n.password), 0o600); err != nil {
 		return err
 	}

@@ -28,9 +28,6 @@ const tries = 5
 // Restart starts the server again after Kill or Stop, on the same port, and
 // returns when it serves.
 func (n *Node) Restart(ctx context.Context) error {
-	if err := n.writeUsers(); err != nil {
-		return err
-	}
 	fresh := n.port == 0
 	for try := 1; ; try++ {
 		if fresh {
@@ -69,6 +66,11 @@ func freePort() (int, error) {
 }
 
 func (n *Node) launch(ctx context.Context) error {
+	if n.kind.configure != nil {
+		if err := n.kind.configure(n); err != nil {
+			return err
+		}
+	}
 	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -34,6 +34,8 @@ type Kind struct {
 	ready    string // what the server logs when it serves
 	create   func(ctx context.Context, n *Node) error
 	command  func(n *Node) []string
+	// configure, if there is one, comes before each start, when the port is known.
+	configure func(n *Node) error
 }
 
 // String is the name of the server's maker.
@@ -141,7 +143,7 @@ func (n *Node) Database() string { return n.kind.first }
 // URL names a database on the server, as User: postgres://… or mysql://….
 func (n *Node) URL(database string) string {
 	u := url.URL{Scheme: n.kind.scheme, User: url.UserPassword(User, n.password), Host: n.Addr(), Path: "/" + database}
-	if n.kind == PostgreSQL {
+	if n.kind.scheme == "postgres" {
 		u.RawQuery = "sslmode=disable"
 	}
 	return u.String()
