@@ -13,6 +13,7 @@ import (
 	"github.com/stint-dev/stint/cmd/stint/internal/oksocket"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
+	"github.com/stint-dev/stint/cmd/stint/internal/warden"
 	"github.com/stint-dev/stint/internal/clock"
 )
 
@@ -25,6 +26,7 @@ type guard struct {
 	s        *session
 	lease    *stint.Lease
 	child    *supervise.Child
+	second   *warden.Guard // the guard process
 	terminal *supervise.Terminal
 	schedule supervise.Schedule
 	clock    clock.Clock
@@ -38,6 +40,8 @@ type guard struct {
 	code   int
 	exited bool
 	asked  syscall.Signal // a signal to end that was passed on
+
+	replaced authority.Instant // when the guard process was replaced last
 }
 
 func newGuard(s *session, l *stint.Lease) *guard {
@@ -64,6 +68,7 @@ func (g *guard) answer() oksocket.Answer {
 // error is a lost lease's.
 func (g *guard) watch(child *supervise.Child) (int, error) {
 	g.child = child
+	g.tellSecond(func(*warden.Orders) {})
 	tstp := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGTSTP) {
 		signal.Notify(tstp, syscall.SIGTSTP)
@@ -110,6 +115,8 @@ func (g *guard) loop(tstp chan os.Signal) {
 			case supervise.Exited:
 				g.ended(ev.Code)
 				g.later = time.After(time.Second)
+			case supervise.BesideEnded:
+				g.replaceSecond()
 			case supervise.Gone:
 				g.code = ev.Code
 				return
@@ -136,13 +143,16 @@ func (g *guard) check() {
 	}
 	st := g.lease.Status()
 	action, wait := g.schedule.At(st.Left)
-	switch action {
-	case supervise.Kill:
+	switch {
+	case action == supervise.Kill:
 		g.lose(unrenewed(st))
-	case supervise.Term:
+	case action == supervise.Term:
+		g.tell(st)
+	case g.second.Acted(now): // by what it knew, before this process was continued
 		g.tell(st)
 	default:
-		g.alarm.Set(now.Add(wait))
+		g.tellSecond(func(o *warden.Orders) { o.Stop = st.Stop })
+		g.alarm.Set(now.Add(min(wait, g.s.times.Renew/2, time.Second)))
 	}
 }
 
@@ -154,6 +164,7 @@ func (g *guard) tell(st stint.Status) {
 	g.killAt = st.Stop.Add(-g.schedule.Lead)
 	g.told.Store(true)
 	g.alarm.Set(g.killAt)
+	g.tellSecond(func(o *warden.Orders) { o.Told, o.Stop = true, st.Stop })
 	g.child.Terminate()
 	g.s.out.Soon("the lease on %s was not renewed: the command is told to stop (TERM), and killed in %v",
 		report.Name(g.s.name), report.Short(st.Left-g.schedule.Lead))

@@ -8,9 +8,10 @@ import (
 )
 
 // Job control. ^Z stops the command, and stint with it, so that the shell gets
-// its prompt back. Nobody renews the lease then; if it has run out when the job
-// is continued, the command is killed before it runs another instruction: only
-// stint continues the command's group, and it looks at the lease first.
+// its prompt back. Nobody renews the lease then; when it runs out, the guard
+// process kills the command. If that one is gone too, the command is killed when
+// the job is continued, before it runs another instruction: only stint continues
+// the command's group, and it looks at the lease first.
 
 // stop follows the command into a stop. When stint is continued, it gets CONT.
 func (g *guard) stop(by syscall.Signal) {
@@ -23,7 +24,7 @@ func (g *guard) stop(by syscall.Signal) {
 	}
 	g.terminal.Take(g.child.Pid())
 	g.s.out.Line("the command was stopped; while stint is stopped too, nobody renews the lease: "+
-		"if it has run out when the job is continued, in %v, the command is killed", report.Short(g.lease.Status().Left))
+		"unless the job is continued before it runs out, in %v, the command is killed", report.Short(g.lease.Status().Left))
 	if supervise.StopSelf() {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/settings"
+	"github.com/stint-dev/stint/cmd/stint/internal/warden"
 )
 
 // commands are stint's own; each adds itself by one line.
@@ -35,20 +36,28 @@ type exitCode int
 
 func (exitCode) Error() string { return "" }
 
-func main() { os.Exit(execute(os.Args[1:])) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == warden.Argument {
+		os.Exit(warden.Main())
+	}
+	os.Exit(execute(os.Args[1:]))
+}
 
 // execute runs one command line and returns the exit code.
 func execute(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
-	err := root.Execute()
+	c, err := root.ExecuteC()
 	if err == nil {
 		return 0
 	}
 	if code, ok := errors.AsType[exitCode](err); ok {
 		return int(code)
 	}
-	report.NewPrinter(os.Stderr).Error(err)
+	out := report.NewPrinter(os.Stderr)
+	f := c.Flags().Lookup("log-format")
+	out.JSON = f != nil && f.Value.String() == "json"
+	out.Error(err)
 	if p, ok := errors.AsType[*report.Problem](err); ok {
 		return p.Code
 	}

@@ -42,8 +42,11 @@ On Linux, processes that leave the group (setsid, a daemon) are found and ended
 too, and the lease is kept until the last of them is gone. On macOS only the
 group is watched.
 
-If stint itself is killed with KILL, or frozen, nobody ends CMD: then only a
-fence keeps what it still writes from doing harm.
+A second stint, the guard process, waits beside CMD. When stint itself is killed
+with KILL it ends CMD: TERM at once, KILL after --grace, by the stop time. When
+stint is frozen (SIGSTOP), it does so when the stop time comes. If both are killed
+at the same moment, nobody ends CMD: then only a fence keeps what it still writes
+from doing harm.
 
 With --fence, the token is written to the store that CMD works on, before CMD
 starts: from then on the store refuses what an earlier holder still sends. Exit

@@ -167,11 +167,15 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 			Data: "the command was not started", Do: "check XDG_RUNTIME_DIR and TMPDIR"}
 	}
 	defer sock.Close()
+	if err := g.startSecond(lease); err != nil {
+		return 0, err
+	}
+	defer g.second.Close()
 	if err := lease.Err(); err != nil { // the time since the grant was lost to a pause
 		return 0, s.lost(err, "the command was not started")
 	}
 	child, err := supervise.Start(supervise.Spec{Path: s.path, Argv: s.argv, Terminal: g.terminal,
-		Env: s.environment(lease, sock.Path)})
+		Beside: g.second.Pid(), Env: s.environment(lease, sock.Path)})
 	if err != nil {
 		return 0, cannotStart(err)
 	}

@@ -17,6 +17,7 @@ import (
 // is safe for concurrent use.
 type Printer struct {
 	Quiet bool // only errors
+	JSON  bool // a line of JSON for each, as package slog writes it
 
 	out   stream
 	width func() int // nil where no line can be redrawn
@@ -46,7 +47,7 @@ func NewPrinter(f *os.File) *Printer {
 }
 
 // Interactive tells whether there is a live line.
-func (p *Printer) Interactive() bool { return p.width != nil }
+func (p *Printer) Interactive() bool { return p.width != nil && !p.JSON }
 
 // Line writes one line, unless Quiet. It returns when the line is written, or
 // soon, if its reader stalls.
@@ -65,7 +66,7 @@ func (p *Printer) Soon(format string, a ...any) {
 
 // Live redraws the live line; Line and Done take it away.
 func (p *Printer) Live(format string, a ...any) {
-	if p.width == nil || p.Quiet {
+	if p.width == nil || p.Quiet || p.JSON {
 		return
 	}
 	text := cut("stint: "+Clean(fmt.Sprintf(format, a...)), p.width()-1)
@@ -87,6 +88,11 @@ func (p *Printer) Done() {
 // Error writes err: what happened, what it means for the data, what to do. It
 // comes at the end, and returns only when it is written.
 func (p *Printer) Error(err error) {
+	if p.JSON {
+		<-p.out.send("")
+		<-p.out.send(jsonError(err))
+		return
+	}
 	lines := []string{strings.TrimPrefix(err.Error(), "stint: ")} // the mark comes anyway
 	if pr, ok := errors.AsType[*Problem](err); ok {
 		lines = append(lines, pr.Data, pr.Do)
@@ -105,6 +111,9 @@ const clearRight = "\x1b[K"
 func (p *Printer) line(text string) (written <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.JSON {
+		return p.out.send(jsonLine(text))
+	}
 	var b strings.Builder
 	b.WriteString(p.wipe())
 	for line := range strings.Lines(text) {

@@ -42,9 +42,11 @@ func newCgroup() cgroup {
 
 func (g *cgroup) kill() {
 	if g.dir != nil {
-		_ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0)
+		g.end()
 	}
 }
+
+func (g *cgroup) end() { _ = os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0) }
 
 // close removes the group. The kernel lets go of a dead process a moment after
 // it was reaped, so the first try may find the group busy.
@@ -53,13 +55,17 @@ func (g *cgroup) close() {
 		return
 	}
 	_ = g.dir.Close()
+	g.remove()
+	*g = cgroup{}
+}
+
+func (g *cgroup) remove() {
 	for range 20 {
 		if err := syscall.Rmdir(g.path); err != syscall.EBUSY {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	*g = cgroup{}
 }
 
 // sweepCgroups removes the empty groups of stint processes that were killed.

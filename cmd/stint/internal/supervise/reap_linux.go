@@ -14,7 +14,7 @@ import (
 func (c *Child) reap() {
 	for c.waitForAny() {
 		c.collect()
-		if c.scope.hadChildren() && c.onlyOthersLeft() {
+		if c.onlyOthersLeft() {
 			break
 		}
 	}
@@ -80,7 +80,7 @@ func (c *Child) leaderReaped() bool {
 func (c *Child) onlyOthersLeft() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.reaped && c.scope.none()
+	return c.reaped && (c.scope.hadChildren() || c.scope.beside != 0) && c.scope.none()
 }
 
 // killUntilGone repeats the kill: a process may be forking while the list of

@@ -61,7 +61,7 @@ func (c *Child) Left() []Process { return nil }
 
 type origin struct{}
 
-type scope struct{}
+type scope struct{ beside int }
 
 func (s *scope) prepare(bool)                    {}
 func (s *scope) enter(*syscall.SysProcAttr) bool { return false }

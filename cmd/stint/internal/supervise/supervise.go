@@ -23,6 +23,9 @@ type Spec struct {
 	Env  []string
 	// Terminal, if not nil, is handed to the command's group, if stint has it.
 	Terminal *Terminal
+	// Beside, if not 0, is a child of this process that is none of the
+	// command's: it is neither waited for nor signalled. See Child.Replace.
+	Beside int
 
 	treeOnly bool // for tests: do without a cgroup, as on most machines
 }
@@ -32,9 +35,10 @@ type Kind int
 
 // The kinds of Event.
 const (
-	Stopped Kind = iota // the command itself was stopped, by Event.Signal
-	Exited              // the command itself has ended; descendants may be left
-	Gone                // nothing of it is left; the last event
+	Stopped     Kind = iota // the command itself was stopped, by Event.Signal
+	Exited                  // the command itself has ended; descendants may be left
+	Gone                    // nothing of it is left; the last event
+	BesideEnded             // the process beside it has ended (Linux only)
 )
 
 // Event is something that happened to the command.
@@ -48,6 +52,7 @@ type Event struct {
 // has one reader, who reads until Gone.
 type Child struct {
 	pid    int
+	start  uint64 // of pid, as the kernel counts
 	events chan Event
 	gone   chan struct{}
 
@@ -63,6 +68,7 @@ type Child struct {
 // one command at a time: as a subreaper it waits for every child it has.
 func Start(s Spec) (*Child, error) {
 	c := &Child{events: make(chan Event, 16), gone: make(chan struct{})}
+	c.scope.beside = s.Beside
 	c.scope.prepare(!s.treeOnly)
 	pid, err := c.fork(s)
 	ignoreTerminalStops()
@@ -71,7 +77,7 @@ func Start(s Spec) (*Child, error) {
 		c.scope.close()
 		return nil, startError(s.Argv[0], err)
 	}
-	c.pid = pid
+	c.pid, c.start = pid, startOf(pid) // nobody has reaped it yet
 	c.follow()
 	go c.reap()
 	return c, nil
@@ -99,6 +105,18 @@ func (c *Child) fork(s Spec) (int, error) {
 
 // Pid is the command's process id, and its group's.
 func (c *Child) Pid() int { return c.pid }
+
+// Replace starts another process beside the command. start forks it, while
+// nobody reaps.
+func (c *Child) Replace(start func() (pid int, err error)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pid, err := start()
+	if err == nil {
+		c.scope.beside = pid
+	}
+	return err
+}
 
 // Events tells what happens to the command. It is closed after Gone.
 func (c *Child) Events() <-chan Event { return c.events }
@@ -167,6 +185,8 @@ func (c *Child) signalGroup(sig syscall.Signal) {
 // note records one wait status. It needs mu.
 func (c *Child) note(pid int, ws syscall.WaitStatus) (Event, bool) {
 	switch {
+	case pid == c.scope.beside && !ws.Stopped():
+		return Event{Kind: BesideEnded}, true
 	case pid != c.pid:
 		return Event{}, false
 	case ws.Stopped():

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -20,12 +21,14 @@ type scope struct {
 	group  cgroup
 	others others // what this process had before the command, and what came of it
 	leader int    // the command, once it was started
+	beside int    // a child that is not the command's; 0: none
 }
 
 // prepare makes this process the one that orphans fall to.
 func (s *scope) prepare(withCgroup bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	s.others = findOthers(processes(), os.Getpid(), syscall.Getpgrp())
+	all := slices.DeleteFunc(processes(), func(p Process) bool { return s.beside != 0 && p.Pid == s.beside })
+	s.others = findOthers(all, os.Getpid(), syscall.Getpgrp())
 	if withCgroup {
 		s.group = newCgroup()
 	}
@@ -55,7 +58,7 @@ func (s *scope) left() []Process {
 		parent := queue[0]
 		queue = queue[1:]
 		for _, p := range children[parent] {
-			if s.others.has(p) {
+			if s.others.has(p) || p.Pid == s.beside {
 				continue
 			}
 			queue = append(queue, p.Pid)
@@ -75,7 +78,7 @@ func (s *scope) none() bool {
 	all := processes()
 	s.others.follow(all, s.leader)
 	for _, p := range byParent(all)[os.Getpid()] {
-		if !s.others.has(p) {
+		if !s.others.has(p) && p.Pid != s.beside {
 			return false
 		}
 	}
