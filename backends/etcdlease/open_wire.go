@@ -98,7 +98,7 @@ func (c *wire) Read(b []byte) (int, error) {
 			c.of.failed(c.server, nil)
 			switch {
 			case !c.tls && b[0] == tlsAlert:
-				c.of.failed(c.server, &mendError{errors.New("the server speaks TLS on this port: write etcds:// in place of etcd://")})
+				c.of.failed(c.server, errSpeaksTLS)
 			case bytes.HasPrefix(b[:n], []byte("HTTP/1")):
 				c.of.failed(c.server, &mendError{errors.New("what listens there is a web server, not etcd")})
 			}
@@ -148,11 +148,10 @@ func (c *wire) unread(err error) error {
 			return errors.New("it accepts connections and never answers")
 		}
 	}
-	err = plainWords(err)
-	if !c.tls {
-		return fmt.Errorf("%w (if it speaks TLS, write etcds:// in place of etcd://)", err)
+	if c.tls {
+		return plainWords(err)
 	}
-	return err
+	return c.probe(plainWords(err))
 }
 
 // Close forgets the connection.

@@ -166,16 +166,13 @@ func TestACertificateThatDoesNotFitFailsInWords(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	s, err := parsed("etcd://" + listen(t, serveTLS(&tls.Config{Certificates: []tls.Certificate{good}})))
-	if err != nil {
-		t.Fatal(err)
+	for _, server := range []*tls.Config{{Certificates: []tls.Certificate{good}}, mutual.Clone()} {
+		err := open1(t, plainScheme, listen(t, serveTLS(server)), "")
+		if !errors.Is(err, authority.ErrBroken) || !strings.Contains(err.Error(), "speaks TLS on this port: write etcds://") {
+			t.Errorf("TLS that is spoken to plainly: %v", err)
+		}
 	}
-	if _, err = connect(ctx, s); err == nil || !strings.Contains(err.Error(), "if it speaks TLS, write etcds://") {
-		t.Errorf("TLS that is spoken to plainly: %v", err)
-	}
-	err = open1(t, tlsScheme, listen(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }), "")
+	err := open1(t, tlsScheme, listen(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }), "")
 	if !errors.Is(err, authority.ErrBroken) || !strings.Contains(err.Error(), "write etcd://") {
 		t.Errorf("TLS to a server without: %v", err)
 	}
