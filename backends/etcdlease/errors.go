@@ -58,6 +58,13 @@ func always(what string) func(*words) string { return func(*words) string { retu
 // errors mean "perhaps". What is not an error of etcd or its client is returned
 // as it is.
 func (w *words) explain(err error) error {
+	return w.plain(err, "; the request may have been carried out")
+}
+
+// explainRead is explain for a request that changes nothing in any case.
+func (w *words) explainRead(err error) error { return w.plain(err, "; nothing was changed") }
+
+func (w *words) plain(err error, unanswered string) error {
 	if err == nil {
 		return nil
 	}
@@ -74,11 +81,11 @@ func (w *words) explain(err error) error {
 	case codes.OK:
 		return err // one of ours
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("etcdlease: no answer from etcd in time%s: %w", w.because(), err)
+		return fmt.Errorf("etcdlease: no answer from etcd in time%s%s: %w", unanswered, w.because(), err)
 	case codes.Canceled:
 		return fmt.Errorf("etcdlease: the request was given up%s: %w", w.because(), err)
 	case codes.Unavailable:
-		return fmt.Errorf("etcdlease: etcd cannot be reached, or has just changed its leader; the request may have been carried out%s: %w", w.because(), err)
+		return fmt.Errorf("etcdlease: etcd cannot be reached, or has just changed its leader%s%s: %w", unanswered, w.because(), err)
 	case codes.Unauthenticated:
 		return fmt.Errorf("etcdlease: etcd was not asked: %w", err)
 	case codes.ResourceExhausted:

@@ -35,7 +35,7 @@ func TestErrorsOfEtcdAreSaidInWords(t *testing.T) {
 		{status.Error(codes.Unavailable, "connection error"), "may have been carried out", false},
 		{status.Error(codes.ResourceExhausted, "grpc: received message larger than max"), "larger than etcd or its client takes", false},
 		{status.Error(codes.Internal, "x"), "unexpected error", false},
-		{context.DeadlineExceeded, "no answer from etcd in time", false},
+		{context.DeadlineExceeded, "no answer from etcd in time; the request may have been carried out", false},
 		{status.Error(codes.DeadlineExceeded, "x"), "no answer from etcd in time", false},
 		{context.Canceled, "given up", false},
 	} {
@@ -52,6 +52,11 @@ func TestErrorsOfEtcdAreSaidInWords(t *testing.T) {
 					t.Errorf("%v matches %v", got, definite)
 				}
 			}
+		}
+	}
+	for _, err := range []error{rpctypes.ErrGRPCTimeout, context.DeadlineExceeded} {
+		if got := w.explainRead(err).Error(); strings.Contains(got, "carried out") || !strings.Contains(got, "nothing was changed") {
+			t.Errorf("of a read: %s", got)
 		}
 	}
 	ours := fmt.Errorf("mine: %w", authority.ErrHeld)

@@ -35,8 +35,13 @@ func (v view) state(name string) authority.State {
 	return v.first.state(name, v.count-1)
 }
 
-// view reads a name. created is the revision of one's own place, or zero.
+// view reads a name, as a part of what may have changed something. created is the
+// revision of one's own place, or zero.
 func (a *Authority) view(ctx context.Context, name string, created int64) (view, error) {
+	return a.look(ctx, name, created, a.o.explain)
+}
+
+func (a *Authority) look(ctx context.Context, name string, created int64, explain func(error) error) (view, error) {
 	line := a.keys.line(name)
 	gets := []clientv3.Op{
 		clientv3.OpGet(line, clientv3.WithPrefix(), clientv3.WithLimit(2), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)),
@@ -64,7 +69,7 @@ func (a *Authority) view(ctx context.Context, name string, created int64) (view,
 		return nil
 	})
 	if err != nil {
-		return v, a.o.explain(err)
+		return v, explain(err)
 	}
 	return v, v.read(name, kvs)
 }
@@ -102,7 +107,7 @@ func (a *Authority) left(ctx context.Context, s spot) (time.Duration, error) {
 		return err
 	})
 	if err != nil {
-		return 0, a.o.explain(err)
+		return 0, a.o.explainRead(err)
 	}
 	return min(max(time.Duration(ttl+1)*time.Second, time.Millisecond), s.length), nil
 }
@@ -116,7 +121,7 @@ func (a *Authority) Inspect(ctx context.Context, name string) (authority.State, 
 	if err := a.enter(ctx); err != nil {
 		return authority.State{}, err
 	}
-	v, err := a.view(ctx, name, 0)
+	v, err := a.look(ctx, name, 0, a.o.explainRead)
 	if err != nil {
 		return authority.State{}, err
 	}

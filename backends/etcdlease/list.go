@@ -51,7 +51,7 @@ func (a *Authority) names(ctx context.Context) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, a.o.explain(err)
+			return nil, a.o.explainRead(err)
 		}
 		for _, kv := range r.Kvs {
 			if name, ok := a.keys.name(string(kv.Key)); ok {

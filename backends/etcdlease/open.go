@@ -108,7 +108,7 @@ func (c *connection) check(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	plain := c.words.explain(err)
+	plain := c.words.explainRead(err)
 	switch {
 	case errors.Is(plain, authority.ErrBroken), ctx.Err() != nil:
 		return plain
@@ -140,7 +140,7 @@ func open(ctx context.Context, u *url.URL) (authority.Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := New(c.client, Options{Prefix: s.prefix, OwnClient: true, explain: c.words.explain})
+	a, err := New(c.client, Options{Prefix: s.prefix, OwnClient: true, explain: c.words.explain, explainRead: c.words.explainRead})
 	if err != nil {
 		c.close()
 		return nil, err

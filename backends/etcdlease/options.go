@@ -24,8 +24,8 @@ type Options struct {
 	// OwnClient lets Close close the client too.
 	OwnClient bool
 
-	// explain puts etcd's errors into plain words.
-	explain func(error) error
+	// explain puts etcd's errors into plain words; explainRead those of reads.
+	explain, explainRead func(error) error
 }
 
 func (o Options) check() (Options, error) {
@@ -40,7 +40,8 @@ func (o Options) check() (Options, error) {
 		errs = append(errs, fmt.Errorf("a Timeout of %v, outside 10ms to 1m", o.Timeout))
 	}
 	if o.explain == nil {
-		o.explain = (&words{prefix: o.Prefix}).explain
+		w := &words{prefix: o.Prefix}
+		o.explain, o.explainRead = w.explain, w.explainRead
 	}
 	if err := errors.Join(errs...); err != nil {
 		return o, fmt.Errorf("etcdlease: %w: %w", authority.ErrInvalid, err)

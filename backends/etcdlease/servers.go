@@ -42,5 +42,8 @@ func Dial(rawURL string) (*Servers, error) {
 // Explain says in plain words what an error of Client means.
 func (s *Servers) Explain(err error) error { return s.conn.words.explain(err) }
 
+// ExplainRead is Explain for a request that would have changed nothing.
+func (s *Servers) ExplainRead(err error) error { return s.conn.words.explainRead(err) }
+
 // Close ends the connection.
 func (s *Servers) Close() { s.conn.close() }
