@@ -66,12 +66,25 @@ func heard(ev Event) string {
 			return fmt.Sprintf("looked #%d %q: held by %v", ev.Try, ev.Name, ev.State.Grant)
 		}
 		return fmt.Sprintf("looked #%d %q: free", ev.Try, ev.Name)
+	case Fetched:
+		return fmt.Sprintf("fetched #%d: %v", ev.Try, ev.Receipt)
+	case Noted:
+		return fmt.Sprintf("noted #%d: %s", ev.Try, outcome(ev.Err))
+	case Called:
+		return fmt.Sprintf("called #%d: %s", ev.Try, outcome(ev.Err))
 	case Ask:
 		return fmt.Sprintf("ask #%d %v %q", ev.ID, ev.Op, ev.Name)
 	case Applied:
 		return fmt.Sprintf("applied in term %d: %v", ev.Term, ev.Command)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", ev), "protocol."))
+}
+
+func outcome(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "ok"
 }
 
 // holds compares the tape with its file.
@@ -103,6 +116,7 @@ func TestTranscripts(t *testing.T) {
 		"candidate_floor":       tapeFloor,
 		"sweeper_orphan":        tapeOrphan,
 		"lessor_checkpoint":     tapeCheckpoint,
+		"payer_pending":         tapePayer,
 	} {
 		tape := &tape{}
 		play(t, tape)

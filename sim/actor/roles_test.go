@@ -246,7 +246,7 @@ func TestACrowdComesBackWhenItLosesItsLeases(t *testing.T) {
 }
 
 func (r *rig) payer(name string, rec *store.Records, bank *store.Bank) *Payer {
-	return NewPayer(r.s, r.machine(name), r.w.Find("store"), rec, bank, PayerConfig{Job: "job", Every: time.Second, Call: 100 * time.Millisecond, Pending: "unknown"})
+	return NewPayer(r.s, r.machine(name), r.w.Find("store"), rec, bank, PayerConfig{Job: "job", Every: time.Second, Call: 100 * time.Millisecond})
 }
 
 // TestAPayerThatWasSucceededIsRefused, and a request that comes twice pays once

@@ -66,4 +66,11 @@ var plants = []plant{
 	{"sweep a storm", "sweeper.go", "if len(due) <= s.cfg.Most {", "if len(due) <= s.cfg.Most+1<<20 {"},
 	{"remember sightings over an outage", "sweeper.go", "\ts.away = true\n\ts.seen = map[string]sighting{}\n", "\ts.away = true\n"},
 	{"write right after the flip", "successor.go", "s.next.set(s.now.Add(s.cfg.Wait))", "s.next.set(s.now)"},
+
+	// The payer.
+	{"repeat a payment whatever the bank takes", "payer.go", "case p.cfg.TakesKeys, p.cfg.Without", "case true || p.cfg.TakesKeys, p.cfg.Without"},
+	{"take a begun payment for done", "payer.go", "case p.cfg.Without&PayAnswered != 0:", "case p.cfg.Without&PayAnswered == 0:"},
+	{"call again without a key", "payer_call.go", "\t\tif p.cfg.TakesKeys {", "\t\tif true {"},
+	{"believe the refusal of a repetition", "payer_call.go", "errors.Is(ev.Err, ErrNotDone) && p.calls == 1 && !p.doubt:", "errors.Is(ev.Err, ErrNotDone) && p.calls > 0:"},
+	{"call after the stop time", "payer.go", "p.now < p.stop }", "p.now < p.stop+1<<40 }"},
 }

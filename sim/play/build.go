@@ -294,12 +294,9 @@ func (st *stage) addBook(p script.Part, m *world.Machine) {
 }
 
 func (st *stage) addPayer(p script.Part, m *world.Machine) {
-	pending := p.Text("pending")
-	if pending == "" {
-		pending = "unknown"
-	}
+	without := map[string]protocol.PayerRules{"repeat": protocol.PayTakesKey, "done": protocol.PayAnswered}
 	payer := actor.NewPayer(&st.Stage, m, st.store, st.record, st.bank, actor.PayerConfig{
-		Job: Job, Every: p.Duration("every", time.Second), Call: p.Duration("call", 100*time.Millisecond), Pending: pending,
+		Job: Job, Every: p.Duration("every", time.Second), Call: p.Duration("call", 100*time.Millisecond), Without: without[p.Text("pending")],
 	})
 	st.verbs[p.Name] = verbs{"start": payer.Start}.do
 }

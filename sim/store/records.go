@@ -20,7 +20,8 @@ const (
 // Record is the idempotency record of one payment.
 type Record struct {
 	State RecordState
-	Token fence.Token // who wrote it
+	Grant fence.Grant // whose it is
+	Nonce string      // of the try that wrote it
 }
 
 // Records are the idempotency records of a job, behind a fence.
@@ -44,13 +45,20 @@ func (r *Records) Fence() fence.Token { return r.fence }
 // Raise admits a new holder.
 func (r *Records) Raise(t fence.Token) error { return r.admit(t, true) }
 
-// Set writes a record.
-func (r *Records) Set(n int, s RecordState, t fence.Token) error {
+// Set writes a record under a token, if it still is as it was seen. One that is
+// written already is left as it is.
+func (r *Records) Set(n int, seen, to Record, t fence.Token) (written bool, err error) {
 	if err := r.admit(t, false); err != nil {
-		return err
+		return false, err
 	}
-	r.records[n-1] = Record{s, t}
-	return nil
+	switch r.records[n-1] {
+	case to:
+		return false, nil
+	case seen:
+		r.records[n-1] = to
+		return true, nil
+	}
+	return false, fence.ErrChanged
 }
 
 func (r *Records) admit(t fence.Token, raise bool) error {

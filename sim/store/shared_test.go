@@ -52,17 +52,28 @@ func TestOneMarkShutsOutAReaderAndNoneShutsOutNobody(t *testing.T) {
 
 func TestARecordIsBehindTheFence(t *testing.T) {
 	r := NewRecords(2)
-	if err := errors.Join(r.Raise(1), r.Set(1, Pending, 1), r.Raise(3)); err != nil {
+	set := func(seen, to Record, token fence.Token) error {
+		_, err := r.Set(1, seen, to, token)
+		return err
+	}
+	pending, paid := Record{State: Pending, Nonce: "a"}, Record{State: Paid, Nonce: "a"}
+	if err := errors.Join(r.Raise(1), set(Record{}, pending, 1), r.Raise(3)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Set(1, Paid, 1); !errors.Is(err, fence.ErrStale) {
+	if err := set(pending, paid, 1); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("the old holder's DONE: %v", err)
 	}
-	if err := r.Set(1, Paid, 4); !errors.Is(err, fence.ErrStale) {
+	if err := set(pending, paid, 4); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("a token that was never raised: %v", err)
 	}
-	if got := r.Get(1); got != (Record{Pending, 1}) || r.Fence() != 3 {
-		t.Errorf("the record is %v, the fence %d", got, r.Fence())
+	if err := set(Record{}, paid, 3); !errors.Is(err, fence.ErrChanged) {
+		t.Errorf("on a record that is not as it was seen: %v", err)
+	}
+	if err := set(Record{}, pending, 3); err != nil {
+		t.Errorf("what is written already: %v", err)
+	}
+	if r.Get(1) != pending || r.Fence() != 3 {
+		t.Errorf("the record is %v, the fence %d", r.Get(1), r.Fence())
 	}
 }
 
