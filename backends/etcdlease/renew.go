@@ -3,7 +3,7 @@ package etcdlease
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -37,11 +37,8 @@ func (a *Authority) Renew(ctx context.Context, g authority.Grant) (authority.Gra
 		case r == nil:
 			return renewed, nil
 		}
-		if err := a.within(ctx, r.done); err != nil {
+		if err := a.outcome(ctx, r); err != nil {
 			return authority.Grant{}, err
-		}
-		if r.err != nil && !errors.Is(r.err, errLeaseGone) && !errors.Is(r.err, errUnproven) {
-			return authority.Grant{}, &roundError{p.s, a.o.explain(r.err)}
 		}
 	}
 }
@@ -64,16 +61,25 @@ func (a *Authority) renewal(g authority.Grant, waited bool) (*place, *round, aut
 	case now >= p.deadline():
 		a.remove(p, opExpire)
 		return p, nil, authority.Grant{}
-	// Within half of the usual time between two renewals, so that leases whose
-	// renewals are due at different times come to share one round.
-	case p.proven > p.from && (waited || now.Sub(p.proven) < p.s.length*3/20+p.s.pace):
-		p.from = p.proven
+	case p.takeProof(now, waited):
 		return p, nil, p.grant()
 	case p.s.over:
 		a.remove(p, opExpire)
 		return p, nil, authority.Grant{}
 	}
 	return p, p.s.begin(), authority.Grant{}
+}
+
+// takeProof takes what was proven of the place as its renewal, if that is late
+// enough: within half of the usual time between two renewals, so that leases
+// whose renewals are due at different times come to share one round. a.mu is
+// held.
+func (p *place) takeProof(now authority.Instant, waited bool) bool {
+	if p.proven <= p.from || !waited && now.Sub(p.proven) >= p.s.length*3/20+p.s.pace {
+		return false
+	}
+	p.from = p.proven
+	return true
 }
 
 // own finds the place that a grant is. a.mu is held.
@@ -85,54 +91,17 @@ func (a *Authority) own(g authority.Grant) *place {
 	return p
 }
 
-// RenewAll implements authority.BulkRenewer. The first grant of a session waits
-// for its round, which answers for the others too, also if it fails.
-func (a *Authority) RenewAll(ctx context.Context, grants []authority.Grant) []authority.Renewal {
-	answers := make([]authority.Renewal, len(grants))
-	failed := map[*session]error{}
-	var foreign sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i, g := range grants {
-		s := a.sessionOf(g)
-		if s == nil { // another client's, or none: each costs requests of its own
-			slots <- struct{}{}
-			foreign.Go(func() {
-				answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
-				<-slots
-			})
-			continue
-		}
-		if answers[i].Err = failed[s]; answers[i].Err == nil {
-			answers[i].Grant, answers[i].Err = a.Renew(ctx, g)
-		}
-		var f *roundError
-		if errors.As(answers[i].Err, &f) {
-			failed[f.s] = f
-		}
+// outcome waits for a round, and says why it has renewed nothing. A lease that
+// has ended is no failure: another look finds its places over.
+func (a *Authority) outcome(ctx context.Context, r *round) error {
+	if err := a.within(ctx, r.done); err != nil {
+		return err
 	}
-	foreign.Wait()
-	return answers
-}
-
-// sessionOf is the session of a grant of this client, or nil.
-func (a *Authority) sessionOf(g authority.Grant) *session {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if p := a.own(g); p != nil {
-		return p.s
+	if r.err != nil && !errors.Is(r.err, errLeaseGone) && !errors.Is(r.err, errUnproven) {
+		return fmt.Errorf("etcdlease: not renewed: %w", a.o.explain(r.err))
 	}
 	return nil
 }
-
-// roundError says that a round has failed: for all leases of its session.
-type roundError struct {
-	s   *session
-	err error
-}
-
-func (e *roundError) Error() string { return "etcdlease: not renewed: " + e.err.Error() }
-
-func (e *roundError) Unwrap() error { return e.err }
 
 // renewForeign renews a grant of another client: one whose process has gone, or
 // that another handle of this one has acquired. It keeps the whole lease of that

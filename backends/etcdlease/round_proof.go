@@ -49,16 +49,17 @@ func (s *session) listed(sent authority.Instant, revision int64, keys [][]byte) 
 		return
 	}
 	s.renewed(sent)
-	there := make(map[*place]struct{}, len(keys))
+	there := 0
 	s.strangers(keys, func(p *place) {
-		there[p] = struct{}{}
+		there++
 		p.proven = max(p.proven, sent)
 	})
-	if len(there) >= len(s.places) {
+	if there >= len(s.places) {
 		return
 	}
 	for _, p := range slices.Backward(s.places) { // drop takes it out
-		if _, ok := there[p]; !ok && p.op == nil && p.created != 0 && p.created <= revision && p.phase != creating {
+		// What was proven at sent, or by a later list, is there.
+		if p.proven < sent && p.op == nil && p.created != 0 && p.created <= revision && p.phase != creating {
 			a.drop(p)
 		}
 	}
@@ -72,7 +73,7 @@ func (s *session) strangers(keys [][]byte, known func(*place)) {
 	unknown := map[string]struct{}{}
 	for _, k := range keys {
 		switch p := a.places[string(k)]; {
-		case p != nil && p.s == s && p.key == string(k):
+		case p != nil && p.s == s:
 			known(p)
 		case strings.HasPrefix(string(k), a.keys.locks()):
 			unknown[string(k)] = struct{}{}
