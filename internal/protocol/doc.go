@@ -7,8 +7,9 @@
 // releases, and settles every request whose answer was lost. Observer does the
 // same at a register that can only compare and swap, Candidate stands in an
 // election, Sweeper gives back orphans, Successor takes over as a single writer,
-// Payer does one effect at a remote side that knows no tokens, and Lessor is the
-// other side: what a lock service grants, and takes away.
+// and Payer does one effect at a remote side that knows no tokens. Sharer keeps the
+// locks of many holders under one lease of a lock service. Lessor is the other
+// side: what a lock service grants, and takes away.
 //
 // Rules names the safety rules that each of them keeps, so that a simulator can
 // leave one out and show what it is for.

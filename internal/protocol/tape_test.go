@@ -117,6 +117,7 @@ func TestTranscripts(t *testing.T) {
 		"sweeper_orphan":        tapeOrphan,
 		"lessor_checkpoint":     tapeCheckpoint,
 		"payer_pending":         tapePayer,
+		"sharer_lost_create":    tapeSharer,
 	} {
 		tape := &tape{}
 		play(t, tape)

@@ -73,4 +73,17 @@ var plants = []plant{
 	{"call again without a key", "payer_call.go", "\t\tif p.cfg.TakesKeys {", "\t\tif true {"},
 	{"believe the refusal of a repetition", "payer_call.go", "errors.Is(ev.Err, ErrNotDone) && p.calls == 1 && !p.doubt:", "errors.Is(ev.Err, ErrNotDone) && p.calls > 0:"},
 	{"call after the stop time", "payer.go", "p.now < p.stop }", "p.now < p.stop+1<<40 }"},
+
+	// The sharer.
+	{"create one name twice in a transaction", "sharer_flight.go", "&& !s.off(ShareOneCreate) {", "&& s.off(ShareOneCreate) {"},
+	{"settle a create by a read", "sharer_flight.go", "if !s.off(ShareGuard) {", "if s.off(ShareGuard) {"},
+	{"count a lock from its create", "sharer.go", "min(sent, s.base)}", "sent}"},
+	{"use a shared lease that stood idle", "sharer_flight.go", "case s.lease == 0 || s.idle():", "case s.lease == 0:"},
+	{"prove every lock by a keep-alive", "sharer_round.go", "&& !s.off(ShareProof) {", "&& s.off(ShareProof) {"},
+	{"take another round's answer", "sharer_round.go", "r.n != ev.Round && !s.off(ShareOneRound) {", "r.n != ev.Round && s.off(ShareOneRound) {"},
+	{"keep a shared lock that nobody renews", "sharer.go", "\t\tif s.now >= s.end(l) {", "\t\tif s.now >= s.end(l).Add(1<<40) {"},
+	{"delete a shared lock at its stop time", "sharer.go", "if s.off(ShareWorkReturn) {", "if !s.off(ShareWorkReturn) {"},
+	{"delete a shared lock once only", "sharer.go", "\t\tif s.now >= d.next {", "\t\tif s.now < d.next {"},
+	{"keep a key that nobody knows", "sharer_round.go", "if s.off(ShareUnknown) {", "if !s.off(ShareUnknown) {"},
+	{"delete a key that is being created", "sharer_round.go", "if s.lock(key) == nil && !s.begun(key) {", "if s.lock(key) == nil {"},
 }

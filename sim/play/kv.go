@@ -17,22 +17,37 @@ import (
 type shared struct {
 	st       *stage
 	s        *kv.Server
-	loose    kv.Loose
+	without  protocol.SharerRules
 	keep     bool // a restore keeps leases and keys
 	sessions map[string]*kv.Session
 }
 
+// sharedRules are those that a lock's parameter leaves out.
+var sharedRules = []struct {
+	param, value string
+	rule         protocol.SharerRules
+}{
+	{"own-lease", "missing", protocol.ShareOwnTime},
+	{"own-lease", "early", protocol.ShareWorkReturn},
+	{"settle", "read", protocol.ShareGuard},
+	{"unknown", "kept", protocol.ShareUnknown},
+	{"proof", "lease", protocol.ShareProof},
+	{"batch", "all", protocol.ShareOneCreate},
+	{"answers", "any", protocol.ShareOneRound},
+}
+
 func newShared(st *stage, p script.Part) *shared {
-	is := func(name, value string) bool { return p.Text(name) == value }
-	return &shared{
+	l := &shared{
 		st: st, s: kv.NewServer(st.w, st.w.Machine("n1")), sessions: map[string]*kv.Session{},
-		keep: is("restored", "keys"),
-		loose: kv.Loose{
-			NoOwnLease: is("own-lease", "missing"), EarlyDelete: is("own-lease", "early"), ReadSettles: is("settle", "read"),
-			LeaseProves: is("proof", "lease"), SameBatch: is("batch", "all"), AnyAnswer: is("answers", "any"),
-			GatewayLease: is("leases", "gateway"),
-		},
+		keep: p.Text("restored") == "keys",
 	}
+	l.s.Gateway = p.Text("leases") == "gateway"
+	for _, r := range sharedRules {
+		if p.Text(r.param) == r.value {
+			l.without |= r.rule
+		}
+	}
+	return l
 }
 
 // session is that of a machine's client.
@@ -40,7 +55,7 @@ func (l *shared) session(m *world.Machine) *kv.Session {
 	client := strings.TrimRight(m.Name, "0123456789")
 	if l.sessions[client] == nil {
 		l.sessions[client] = kv.NewSession(l.s, m, kv.Config{
-			Client: client, Length: l.st.Times.Length, Margin: l.st.Times.Margin, Timeout: l.st.Times.Timeout * 2 / 3, Loose: l.loose,
+			Client: client, Length: l.st.Times.Length, Margin: l.st.Times.Margin, Timeout: l.st.Times.Timeout * 2 / 3, Without: l.without,
 		})
 	}
 	return l.sessions[client]

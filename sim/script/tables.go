@@ -72,7 +72,7 @@ var raftParams = params{
 var kvParams = params{
 	"own-lease": isWord("kept", "missing", "early"), "settle": isWord("guard", "read"), "proof": isWord("key", "lease"),
 	"batch": isWord("one", "all"), "answers": isWord("matched", "any"), "leases": isWord("clients", "gateway"),
-	"restored": isWord("nothing", "keys"),
+	"restored": isWord("nothing", "keys"), "unknown": isWord("deleted", "kept"),
 }
 
 // lockKinds are the lock services.

@@ -19,13 +19,13 @@ type rig struct {
 	a1, a2 *world.Machine
 }
 
-func newRig(l Loose) *rig {
+func newRig(without protocol.SharerRules) *rig {
 	w := world.New(1)
 	w.Log.Keep = true
 	r := &rig{w: w, s: NewServer(w, w.Machine("n1")), a1: w.Machine("A1"), a2: w.Machine("A2")}
 	r.a1.Mono.Jump(time.Second) // no clock begins at zero, which means never
 	r.a2.Mono.Jump(time.Hour)   // tasks of one process share a clock, whatever the machines show
-	r.c = NewSession(r.s, r.a1, Config{Client: "A", Length: 10 * time.Second, Margin: 2 * time.Second, Timeout: time.Second, Loose: l})
+	r.c = NewSession(r.s, r.a1, Config{Client: "A", Length: 10 * time.Second, Margin: 2 * time.Second, Timeout: time.Second, Without: without})
 	return r
 }
 
@@ -59,7 +59,7 @@ func (r *rig) renew(t *testing.T, m *world.Machine, g authority.Grant) (authorit
 // TestAllComparisonsComeBeforeTheFirstWrite: as in etcd, which is why a name may
 // stand once in a transaction.
 func TestAllComparisonsComeBeforeTheFirstWrite(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	lease := r.s.grant("A", 10*time.Second)
 	c := create{client: "A", name: "x", nonce: "1", lease: lease}
 	d := c
@@ -74,7 +74,7 @@ func TestAllComparisonsComeBeforeTheFirstWrite(t *testing.T) {
 }
 
 func TestACreateComparesItsGuardAndItsLease(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	lease := r.s.grant("A", 10*time.Second)
 	r.s.guards["A"] = 3
 	if got := r.s.txn([]create{{client: "A", name: "x", lease: lease, guard: 2}}); got[0].ok || got[0].noLease {
@@ -91,7 +91,7 @@ func TestACreateComparesItsGuardAndItsLease(t *testing.T) {
 // TestALockCountsFromTheSharedLease: a lock that is taken late on a lease that was
 // kept alive earlier has only what is left of it.
 func TestALockCountsFromTheSharedLease(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	r.acquire(t, r.a1, "x")
 	r.w.Run(3 * time.Second)
 	g := r.acquire(t, r.a2, "y")
@@ -106,14 +106,14 @@ func TestALockCountsFromTheSharedLease(t *testing.T) {
 
 // TestARoundProvesKeysAndNotTheLeaseAlone, and what becomes of it without.
 func TestARoundProvesKeysAndNotTheLeaseAlone(t *testing.T) {
-	for _, loose := range []Loose{{}, {LeaseProves: true}} {
-		r := newRig(loose)
+	for _, without := range []protocol.SharerRules{0, protocol.ShareProof} {
+		r := newRig(without)
 		x, y := r.acquire(t, r.a1, "x"), r.acquire(t, r.a2, "y")
 		r.s.Break("x")
 		_, errX := r.renew(t, r.a1, x)
 		_, errY := r.renew(t, r.a2, y)
-		if errors.Is(errX, authority.ErrNotHeld) == loose.LeaseProves || errY != nil {
-			t.Errorf("%+v: the key that is gone: %v; the other: %v", loose, errX, errY)
+		if errors.Is(errX, authority.ErrNotHeld) == (without != 0) || errY != nil {
+			t.Errorf("without %d: the key that is gone: %v; the other: %v", without, errX, errY)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestARoundProvesKeysAndNotTheLeaseAlone(t *testing.T) {
 // TestAnOwnLeaseEndsBesideOthers: deleted when its own time is over, although the
 // lease that it shares lives, and again and again until the server has it.
 func TestAnOwnLeaseEndsBesideOthers(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	r.acquire(t, r.a1, "x")
 	y := r.acquire(t, r.a2, "y")
 	for r.w.Now() < 9*time.Second {
@@ -144,31 +144,31 @@ func TestAnOwnLeaseEndsBesideOthers(t *testing.T) {
 
 // TestALateCreateIsNotCarriedOutOnceItIsSettled.
 func TestALateCreateIsNotCarriedOutOnceItIsSettled(t *testing.T) {
-	for _, loose := range []Loose{{}, {ReadSettles: true}} {
-		r := newRig(loose)
+	for _, without := range []protocol.SharerRules{0, protocol.ShareGuard} {
+		r := newRig(without)
 		r.acquire(t, r.a1, "x")
 		r.s.Hold("create", 5*time.Second)
 		a, ok := r.ask(r.a2, protocol.Ask{Op: protocol.OpAcquire, Name: "y", Nonce: "late", Holder: "A2"}, 3*time.Second)
 		if !ok || a.Err == nil {
-			t.Fatalf("%+v: the create hangs, and its answer is %+v", loose, a)
+			t.Fatalf("without %d: the create hangs, and its answer is %+v", without, a)
 		}
 		r.w.Run(6 * time.Second)
-		if r.s.State("y").Held != loose.ReadSettles {
-			t.Errorf("%+v: y is %+v", loose, r.s.State("y"))
+		if r.s.State("y").Held != (without != 0) {
+			t.Errorf("without %d: y is %+v", without, r.s.State("y"))
 		}
 	}
 }
 
 func TestALostLeaseIsNeverRenewedAgain(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	x := r.acquire(t, r.a1, "x")
-	old := r.c.lease
+	old := r.c.Lease()
 	r.s.revoke(old, "by hand")
 	if _, err := r.renew(t, r.a1, x); !errors.Is(err, authority.ErrNotHeld) {
 		t.Fatalf("a renewal on a lease that is gone: %v", err)
 	}
-	if g := r.acquire(t, r.a1, "x"); g.Token <= x.Token || r.c.lease == old {
-		t.Errorf("token %d after %d, lease %d after %d", g.Token, x.Token, r.c.lease, old)
+	if g := r.acquire(t, r.a1, "x"); g.Token <= x.Token || r.c.Lease() == old {
+		t.Errorf("token %d after %d, lease %d after %d", g.Token, x.Token, r.c.Lease(), old)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestALostLeaseIsNeverRenewedAgain(t *testing.T) {
 // where they are told to.
 func TestARestoreDropsWhatItShould(t *testing.T) {
 	for _, keep := range []bool{false, true} {
-		r := newRig(Loose{})
+		r := newRig(0)
 		x := r.acquire(t, r.a1, "x")
 		r.s.Save()
 		if a, ok := r.ask(r.a1, protocol.Ask{Op: protocol.OpRelease, Name: "x", Grant: x.Grant}, time.Second); !ok || a.Err != nil {
@@ -190,7 +190,7 @@ func TestARestoreDropsWhatItShould(t *testing.T) {
 }
 
 func TestAReleaseIsOfThisVeryGrant(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	x := r.acquire(t, r.a1, "x")
 	other := fence.Grant{Token: x.Token, Nonce: "another"}
 	if a, _ := r.ask(r.a1, protocol.Ask{Op: protocol.OpRelease, Name: "x", Grant: other}, time.Second); !errors.Is(a.Err, authority.ErrNotHeld) {
@@ -204,7 +204,7 @@ func TestAReleaseIsOfThisVeryGrant(t *testing.T) {
 // TestACrashForgetsTheSession: the next process has a lease of its own, and the
 // old one's keys go when their lease is over.
 func TestACrashForgetsTheSession(t *testing.T) {
-	r := newRig(Loose{})
+	r := newRig(0)
 	r.acquire(t, r.a1, "x")
 	r.a1.Crash()
 	r.a1.Restart()

@@ -4,8 +4,7 @@
 // the matter of package lockservice, and what goes wrong here goes wrong between
 // the client and the interface.
 //
-// Session is the client, with the rules that a shared lease needs, each of which
-// can be left out.
+// Session is the client: it drives a protocol.Sharer, which decides.
 package kv
 
 import (
@@ -28,6 +27,9 @@ type Server struct {
 	guards map[string]int           // of each client; looked up only
 	holds  map[string]time.Duration // see Hold
 	saved  *Server
+
+	// Gateway makes the server keep its clients' leases alive by itself.
+	Gateway bool
 }
 
 // place is a key: a place in the line of a name.
@@ -153,6 +155,15 @@ func (s *Server) lease(id int) *lease {
 		}
 	}
 	return nil
+}
+
+// open makes a lease for a client, and says where its guard stands.
+func (s *Server) open(client string, length time.Duration) (lease, guard int) {
+	lease = s.grant(client, length)
+	if s.Gateway {
+		s.keepForEver(lease)
+	}
+	return lease, s.guards[client]
 }
 
 // grant makes a lease.
