@@ -36,7 +36,7 @@ func serveUserCommand() *cobra.Command {
 		Args:  noSuchCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	var o userFlags
+	var o, ls, rm, passwd userFlags
 	add := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a user, or change its password",
@@ -50,7 +50,7 @@ func serveUserCommand() *cobra.Command {
 	}
 	o.etcdFlags.flags(add.Flags())
 	add.Flags().StringVar(&o.password, "password-file", "", "file with the password, one line")
-	c.AddCommand(add)
+	c.AddCommand(add, ls.listCommand(), rm.removeCommand(), passwd.passwdCommand())
 	return c
 }
 
@@ -82,6 +82,11 @@ func (o *userFlags) add(name string) error {
 	}
 	if err != nil {
 		return o.refused(s, "the user could not be made", err)
+	}
+	if password != "" {
+		if err := o.logsIn(ctx, name); err != nil {
+			return err
+		}
 	}
 	switch {
 	case name == etcdnode.Root:
