@@ -226,10 +226,11 @@ func (n *Node) Stop(ctx context.Context) error {
 		defer close(done)
 		n.unkeep()
 		n.keeping.Wait()
-		if err := n.server().TryTransferLeadershipOnShutdown(); err != nil {
-			n.s.Log.Warn("the lead could not be handed over; the others elect a leader within an election timeout or two", "cause", err)
-		}
+		handed := n.handOver()
 		m := n.reached()
+		if !handed { // or etcd would try once more, for seconds
+			n.server().HardStop()
+		}
 		n.close()
 		n.writeMark(m) // now all of it is in the log
 		n.giveBack()
