@@ -95,3 +95,15 @@ func writeMark(dir string, m mark) error {
 	}
 	return os.Rename(f.Name(), markFile(dir))
 }
+
+// makeFolders makes a folder and those above it, and returns those that were not
+// there before, the lowest first.
+func makeFolders(dir string) (made []string, err error) {
+	for above := dir; ; above = filepath.Dir(above) {
+		if _, err := os.Lstat(above); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		made = append(made, above)
+	}
+	return made, os.MkdirAll(dir, 0o700)
+}

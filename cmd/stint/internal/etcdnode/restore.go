@@ -67,7 +67,15 @@ func (r Restore) Run() (done Restored, err error) {
 		return done, damaged(r.Node.Data, "the mark beside it", err)
 	}
 	parent := filepath.Dir(filepath.Clean(r.Node.Data))
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	made, err := makeFolders(parent)
+	defer func() {
+		if err != nil {
+			for _, dir := range made {
+				os.Remove(dir) // only what is empty goes
+			}
+		}
+	}()
+	if err != nil {
 		return done, r.Node.unusable(err)
 	}
 	temp, err := os.MkdirTemp(parent, filepath.Base(r.Node.Data)+".restoring-")
