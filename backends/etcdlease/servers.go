@@ -2,7 +2,6 @@ package etcdlease
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,7 +22,7 @@ type Servers struct {
 // does not wait for an answer. The error matches authority.ErrInvalid when the
 // URL is wrong, or names what cannot be read.
 func Dial(rawURL string) (*Servers, error) {
-	u, err := url.Parse(rawURL)
+	u, err := authority.ParseURL(rawURL)
 	if err != nil || u.Scheme != plainScheme && u.Scheme != tlsScheme {
 		return nil, fmt.Errorf("etcdlease: %w: %s is no URL of an etcd; it looks like etcds://host1:2379,host2:2379/prefix?ca=/path/ca.pem",
 			authority.ErrInvalid, authority.Redact(rawURL))

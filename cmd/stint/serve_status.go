@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ import (
 
 const serveStatusLong = `Asks the nodes how they do: which there are, which leads, how far the counter of
 tokens is, how many leases of clients there are, and how large the data is. Where
-users are set up it takes the user root to count the leases.
+users are set up it takes the user root to count the leases, and with less than
+half of the nodes, where nobody can log in, it is only told which of them answer.
 
 Exit code 0: there is a leader, and no node complains. 69: there is none, or
 nobody answers, or a node complains.`
@@ -47,6 +49,8 @@ type clusterStatus struct {
 	Revision int64        `json:"revision"`
 	Leases   *int         `json:"leases"` // of clients, each for all its locks of one length; null: may not be asked
 	Nodes    []nodeStatus `json:"nodes"`
+	// NoLogin: nobody can log in, so more is not known than who answers.
+	NoLogin bool `json:"no_login,omitempty"`
 }
 
 func serveStatusCommand() *cobra.Command {
@@ -74,7 +78,13 @@ func (e *etcdFlags) status(asJSON bool) error {
 	defer cancel()
 	st, err := askCluster(ctx, s)
 	if err != nil {
-		return e.refused(s, "the nodes cannot be asked", err)
+		var alive bool
+		if loginMayFail(s, err) {
+			st, alive = e.askApart(ctx)
+		}
+		if !alive {
+			return e.refused(s, "the nodes cannot be asked", err)
+		}
 	}
 	if asJSON {
 		err = report.JSON(os.Stdout, st)
@@ -91,7 +101,9 @@ func (e *etcdFlags) status(asJSON bool) error {
 // leader answers too.
 func askCluster(ctx context.Context, s *etcdlease.Servers) (clusterStatus, error) {
 	st := clusterStatus{Nodes: []nodeStatus{}}
-	members, err := s.Client.MemberList(ctx, clientv3.WithSerializable())
+	logged, cancel := context.WithTimeout(ctx, loginPatience)
+	defer cancel()
+	members, err := s.Client.MemberList(logged, clientv3.WithSerializable())
 	if err != nil {
 		return st, err
 	}
@@ -126,8 +138,12 @@ func askCluster(ctx context.Context, s *etcdlease.Servers) (clusterStatus, error
 	return st, nil
 }
 
-// nodePatience is how long one node may take.
-const nodePatience = 3 * time.Second
+// nodePatience is how long one node may take; loginPatience the login with the
+// first question.
+const (
+	nodePatience  = 3 * time.Second
+	loginPatience = 6 * time.Second
+)
 
 func (n *nodeStatus) ask(ctx context.Context, s *etcdlease.Servers, id uint64) {
 	ctx, cancel := context.WithTimeout(ctx, nodePatience)
@@ -167,7 +183,10 @@ func (st clusterStatus) write(w io.Writer) error {
 		leases = fmt.Sprint(*st.Leases)
 	}
 	leader := st.Leader
-	if leader == "" {
+	switch {
+	case st.NoLogin:
+		leader, leases = "not known, most likely none: nobody can log in", "(not known)"
+	case leader == "":
 		leader = "none: nobody is granted anything"
 	}
 	fmt.Fprintf(w, "leader    %s\nrevision  %d\nleases    %s\n\n", report.Clean(leader), st.Revision, leases)
@@ -183,13 +202,10 @@ func (st clusterStatus) write(w io.Writer) error {
 		}
 		name := n.Name
 		if name == "" {
-			name = n.ID
+			name = cmp.Or(n.ID, "-")
 		}
-		address, revision := n.Address, "-"
-		if address == "" {
-			address = "-"
-		}
-		if n.Answers {
+		address, revision := cmp.Or(n.Address, "-"), "-"
+		if n.Revision > 0 {
 			revision = fmt.Sprint(n.Revision)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", report.Clean(name), address, report.Clean(state), revision,

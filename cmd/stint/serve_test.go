@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -28,6 +29,7 @@ type nodes struct {
 	*world
 	names, clients []string
 	args           [][]string
+	asURL          string // for those who ask how they do; default: url
 	running        map[string]*process
 }
 
@@ -72,7 +74,7 @@ func (c *nodes) up(more ...string) {
 func (c *nodes) status(what string, f func(clusterStatus) bool) (st clusterStatus) {
 	c.t.Helper()
 	eventually(c.t, what, func() bool {
-		p := c.run("serve", "status", "--json", "--authority", c.url())
+		p := c.run("serve", "status", "--json", "--authority", cmp.Or(c.asURL, c.url()))
 		st = clusterStatus{}
 		return json.Unmarshal([]byte(p.out.String()), &st) == nil && f(st)
 	})
