@@ -19,69 +19,93 @@ import (
 // A lease is over when its stop time passes, and then stays over: the process
 // may have been paused for longer than the lease just before any line, so check
 // Err before every action, and let the resource check the token.
+//
+// There may be many thousands: what only some of them need is made when it is
+// asked for, and what all of a client's have in common is the client's.
 type Lease struct {
-	rt      *runtime
-	request authority.Request
-	serial  uint64
-	parent  context.Context
-	notify  notify
+	c       *Client
+	machine *protocol.Holder
 
 	// Owned by the loop.
-	machine *protocol.Holder
 	at      authority.Instant // of the timer; zero: none
-	place   int               // in the heap
+	place   int32             // in the heap
+	sibling int32             // in family.leases
+	running bool              // the machine is live
+	granted bool
+	queues  bool // keeps a place in the line
 	calls   []call
-	gone    bool
-	running bool // the machine is live
-
-	// Written before result is sent, read after it was received.
-	grant  authority.Grant
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	unhook func() bool
-
-	result  chan error    // nil: granted
-	settled chan struct{} // closed when settleErr is set
-	settle  error
+	lone    [1]call // room for one
+	family  *family
+	result  chan<- error // nil: granted; until it is sent
 
 	stop    atomic.Int64
 	beat    atomic.Int64
 	starved atomic.Bool
 	end     atomic.Pointer[LostError]
 
-	mu    sync.Mutex
-	stats Status
+	mu      sync.Mutex
+	history history
+	ctx     context.Context // nil: nobody has asked for it
+	cancel  context.CancelCauseFunc
+	gone    bool          // settle is set
+	settled chan struct{} // closed then; nil: nobody waits for it
+	settle  error
+
+	serial uint64
+	parent context.Context
+	name   string
+	prefix string      // of its nonces
+	grant  fence.Grant // written before the result is sent, read after it was received
 }
 
-// notify is whom to tell of what happens while waiting.
-type notify struct {
-	waiting  func(authority.State)
-	retrying func(error)
+// history is what has happened to a lease, for Status.
+type history struct {
+	renewals, retries uint32
+	lastErr           error
 }
 
 // call is a request under way.
 type call struct {
-	op       protocol.Op
-	recalled bool
 	try      int
 	cancel   context.CancelFunc // nil: it goes in a round
 	round    *round             // nil until that is sent
+	op       protocol.Op
+	recalled bool
 }
 
 // Name returns the name that is held.
-func (l *Lease) Name() string { return l.request.Name }
+func (l *Lease) Name() string { return l.name }
 
 // Token returns the fencing token: higher than that of every earlier holder.
 func (l *Lease) Token() fence.Token { return l.grant.Token }
 
 // Grant returns what a fence checks: the token and the nonce. Its string form is
 // what travels to other processes.
-func (l *Lease) Grant() fence.Grant { return l.grant.Grant }
+func (l *Lease) Grant() fence.Grant { return l.grant }
 
 // Context returns a context that is done when the lease is over, with a
 // *LostError as its cause. It descends from the one that was given to Acquire:
 // if that ends first, the cause is its own, and Err says so a moment later.
-func (l *Lease) Context() context.Context { return l.ctx }
+func (l *Lease) Context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		return l.ctx
+	}
+	over := l.end.Load()
+	if over == nil {
+		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		return l.ctx
+	}
+	// It would be done by now, whatever has become of its parent since.
+	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+	if over.Reason == ErrCancelled {
+		l.cancel(over.Err)
+	} else {
+		l.cancel(over)
+	}
+	return l.ctx
+}
 
 // Err returns nil while the lease is inside its stop time, and a *LostError
 // once it is over. It is the check before every action: it takes no lock,
@@ -89,7 +113,7 @@ func (l *Lease) Context() context.Context { return l.ctx }
 // right even if no timer has fired yet (the process was stopped, or the machine
 // slept).
 func (l *Lease) Err() error {
-	now := int64(l.rt.clock.Now())
+	now := int64(l.c.rt.clock.Now())
 	stop := l.stop.Load()
 	if now < stop {
 		return nil
@@ -122,9 +146,9 @@ func (l *Lease) lost() error {
 // Beat is a sign of life of the work; see Options.BeatWithin. It is cheap
 // enough for every turn of a loop.
 func (l *Lease) Beat() {
-	l.beat.Store(int64(l.rt.clock.Now()))
+	l.beat.Store(int64(l.c.rt.clock.Now()))
 	if l.starved.CompareAndSwap(true, false) {
-		l.rt.post(posted{lease: l, event: protocol.Beat{At: authority.Instant(l.beat.Load())}})
+		l.c.rt.post(posted{lease: l, event: protocol.Beat{At: authority.Instant(l.beat.Load())}})
 	}
 }
 
@@ -138,19 +162,20 @@ func (l *Lease) Beat() {
 // release could not be confirmed yet. If ctx ends first, the release goes on in
 // the background, until the authority has let go by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.rt.post(posted{lease: l, event: protocol.Release{}})
+	l.c.rt.post(posted{lease: l, event: protocol.Release{}})
+	settled := l.whenSettled()
 	select {
-	case <-l.settled:
-	case <-l.rt.done:
+	case <-settled:
+	case <-l.c.rt.done:
 	case <-ctx.Done():
 	}
 	select {
-	case <-l.settled: // preferred, whatever else happened
+	case <-settled: // preferred, whatever else happened
 		return l.settle
 	default:
 	}
 	select {
-	case <-l.rt.done:
+	case <-l.c.rt.done:
 		return fmt.Errorf("stint: the release of %q was not confirmed: %w; the lease runs out by itself", l.Name(), ErrClosed)
 	default:
 		return fmt.Errorf("stint: the release of %q is not confirmed yet and goes on in the background: %w", l.Name(), context.Cause(ctx))
@@ -172,13 +197,23 @@ type Status struct {
 // Status returns the lease's present state.
 func (l *Lease) Status() Status {
 	l.mu.Lock()
-	s := l.stats
+	h := l.history
 	l.mu.Unlock()
+	s := Status{Renewals: int(h.renewals), Retries: int(h.retries), LastErr: h.lastErr}
 	s.Stop = authority.Instant(l.stop.Load())
-	if now := l.rt.clock.Now(); now < s.Stop {
+	if now := l.c.rt.clock.Now(); now < s.Stop {
 		s.Held, s.Left = true, s.Stop.Sub(now)
 	}
 	return s
+}
+
+// request is what an acquire, a wait and a leave ask for.
+func (l *Lease) request() authority.Request {
+	r := authority.Request{Name: l.name, Length: l.c.o.TTL, Nonce: l.prefix, Holder: l.c.o.Holder}
+	if l.queues {
+		r.Waiter = l.prefix
+	}
+	return r
 }
 
 // The rest is called by the loop.
@@ -224,20 +259,20 @@ func (l *Lease) recall(op protocol.Op) {
 func (l *Lease) note(e protocol.Effect) {
 	switch e := e.(type) {
 	case protocol.Granted:
-		l.granted(e)
+		l.grantedWith(e)
 	case protocol.Starved:
 		l.starved.Store(true)
 	case protocol.Trouble:
 		l.mu.Lock()
-		l.stats.Retries++
-		l.stats.LastErr = e.Err
+		l.history.retries++
+		l.history.lastErr = e.Err
 		l.mu.Unlock()
-		if l.notify.retrying != nil {
-			l.notify.retrying(e.Err)
+		if tell := l.c.o.Retrying; tell != nil {
+			tell(e.Err)
 		}
 	case protocol.Waiting:
-		if l.notify.waiting != nil {
-			l.notify.waiting(e.Held.State)
+		if tell := l.c.o.Waiting; tell != nil {
+			tell(e.Held.State)
 		}
 	case protocol.Ended:
 		l.endWith(e.End)
@@ -249,8 +284,8 @@ func (l *Lease) note(e protocol.Effect) {
 // kept moves the stop time, unless Err has found the lease over.
 func (l *Lease) kept(stop authority.Instant) bool {
 	l.mu.Lock()
-	l.stats.Renewals++
-	l.stats.LastErr = nil
+	l.history.renewals++
+	l.history.lastErr = nil
 	l.mu.Unlock()
 	for {
 		was := l.stop.Load()
@@ -263,34 +298,57 @@ func (l *Lease) kept(stop authority.Instant) bool {
 	}
 }
 
-func (l *Lease) granted(e protocol.Granted) {
-	l.grant = e.Grant
-	l.ctx, l.cancel = context.WithCancelCause(l.parent)
+func (l *Lease) grantedWith(e protocol.Granted) {
+	l.granted, l.grant = true, e.Grant.Grant
 	l.mu.Lock()
-	l.stats.LastErr = nil
+	l.history.lastErr = nil
 	l.mu.Unlock()
 	l.stop.Store(int64(e.Stop))
 	// Renewal is bound to the context: the lease of an abandoned work runs out.
-	l.unhook = context.AfterFunc(l.parent, func() {
-		l.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(l.parent)}})
-	})
-	l.result <- nil
+	l.c.rt.families.join(l)
+	l.tell(nil)
+}
+
+// tell ends the caller's Acquire.
+func (l *Lease) tell(result error) {
+	l.result <- result
+	l.result = nil
 }
 
 func (l *Lease) endWith(end protocol.End) {
-	if l.ctx == nil { // never granted
-		l.result <- acquireError(l.Name(), end)
+	if !l.granted {
+		l.tell(acquireError(l.Name(), end))
 		return
 	}
 	lost := lostError(l.Name(), l.Token(), end)
 	// In this order, so that whoever sees the lease over also sees why.
 	l.end.Store(lost)
 	l.stop.Store(ended)
-	l.cancel(lost)
-	l.unhook()
+	l.mu.Lock()
+	cancel := l.cancel
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel(lost)
+	}
+	l.c.rt.families.leave(l)
+}
+
+// whenSettled returns what is closed when settle is set.
+func (l *Lease) whenSettled() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settled == nil {
+		l.settled = make(chan struct{})
+		if l.gone {
+			close(l.settled)
+		}
+	}
+	return l.settled
 }
 
 func (l *Lease) settleWith(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.gone {
 		return
 	}
@@ -299,16 +357,18 @@ func (l *Lease) settleWith(err error) {
 		err = fmt.Errorf("stint: releasing %q: %w", l.Name(), err)
 	}
 	l.settle = err
-	close(l.settled)
+	if l.settled != nil {
+		close(l.settled)
+	}
 }
 
 // quit is the machine's end. A lease that was never released has run out at the
 // authority by now.
 func (l *Lease) quit() {
-	if l.ctx == nil {
+	if !l.granted {
 		return
 	}
-	if e := l.end.Load(); !l.gone && e != nil {
+	if e := l.end.Load(); e != nil && !l.gone {
 		l.settleWith(fmt.Errorf("%w: %w", authority.ErrNotHeld, e))
 	}
 }

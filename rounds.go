@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/internal/protocol"
@@ -18,7 +19,7 @@ import (
 type renewal struct {
 	lease    *Lease
 	try      int
-	grant    authority.Grant
+	length   time.Duration
 	deadline authority.Instant
 }
 
@@ -71,14 +72,14 @@ func (rt *runtime) unsent(r renewal) bool {
 
 // alike orders renewals so that those that may go together are neighbours.
 func alike(a, b renewal) int {
-	return cmp.Or(cmp.Compare(a.grant.Length, b.grant.Length), cmp.Compare(a.deadline, b.deadline))
+	return cmp.Or(cmp.Compare(a.length, b.length), cmp.Compare(a.deadline, b.deadline))
 }
 
 // together reports whether a later renewal may go with an earlier one. The
 // answers of a round come all at once, so those of one length go together, and
 // none gives up more than a tenth of the time that it may wait.
 func together(now authority.Instant, first, later renewal) bool {
-	return first.grant.Length == later.grant.Length &&
+	return first.length == later.length &&
 		first.deadline.Sub(now) >= later.deadline.Sub(now)/10*9
 }
 
@@ -94,7 +95,7 @@ func (rt *runtime) joinEarly() {
 		if len(rt.renewals) >= ticksPerTurn {
 			break // the next round is theirs
 		}
-		if l.ctx != nil && len(l.calls) == 0 { // held, and nothing is under way
+		if l.granted && len(l.calls) == 0 { // held, and nothing is under way
 			rt.beat(l)
 			rt.stepAt(l, rt.now(), protocol.RenewEarly{})
 		}
@@ -108,7 +109,7 @@ func (rt *runtime) sendRound(all []renewal) {
 	n := len(all)
 	r := &round{tries: make([]leaseTry, n), grants: make([]authority.Grant, n), wanted: n, cancel: cancel}
 	for i, one := range all {
-		r.tries[i], r.grants[i] = leaseTry{one.lease, one.try}, one.grant
+		r.tries[i], r.grants[i] = leaseTry{one.lease, one.try}, one.lease.machine.Grant()
 		one.lease.call(protocol.OpRenew, one.try).round = r
 	}
 	rt.calls.queue(job{urgent, func() {
@@ -130,17 +131,19 @@ func (rt *runtime) sendRound(all []renewal) {
 // answered hands the answers of a round to its machines.
 func (rt *runtime) answered(r *round) {
 	for i, t := range r.tries {
-		t.lease.dropCall(protocol.OpRenew, t.try)
-		if !t.lease.running {
+		l := t.lease
+		l.dropCall(protocol.OpRenew, t.try)
+		if !l.running {
 			continue
 		}
 		now := rt.now()
 		a := protocol.Answer{Op: protocol.OpRenew, Try: t.try, Grant: r.answers[i].Grant, Err: r.answers[i].Err}
-		effects := t.lease.machine.AnswerInto(rt.effects[:0], now, a)
+		out := rt.takeOut()
+		l.machine.AnswerInto(out, now, a)
 		if rt.trace != nil {
-			rt.trace(t.lease, now, a, effects)
+			rt.trace(l, now, a, out.AppendTo(nil, l.machine))
 		}
-		rt.performAll(t.lease, effects)
+		rt.performAll(l, out)
 	}
 }
 

@@ -217,7 +217,7 @@ func TestCloseEndsARoundThatNobodyWants(t *testing.T) {
 // short of time for theirs.
 func TestARoundIsOfOneLengthAndOfAboutOneDeadline(t *testing.T) {
 	of := func(length, deadline time.Duration) renewal {
-		return renewal{grant: authority.Grant{Length: length}, deadline: authority.Instant(deadline)}
+		return renewal{length: length, deadline: authority.Instant(deadline)}
 	}
 	const s = time.Second
 	for _, c := range []struct {

@@ -34,6 +34,7 @@ type runtime struct {
 
 	// Owned by the loop.
 	live     map[*Lease]struct{}
+	families families
 	closing  bool // nothing new is begun
 	timers   timers
 	armed    authority.Instant
@@ -43,7 +44,7 @@ type runtime struct {
 	outbox   []job             // requests that leave at the end of the turn
 	renewals []renewal         // the same, where many go as one
 	early    []*Lease          // room for joinEarly
-	effects  []protocol.Effect // room for stepAt
+	out      *protocol.Out     // room for a step; nil while it is in use
 
 	// settle, where a test sets it, waits until everything else has come to
 	// rest: then what is due at one instant is all in the inbox, and Order
@@ -58,6 +59,8 @@ type posted struct {
 	lease *Lease
 	event protocol.Event
 	do    func()
+	// The context of all these leases is done: each is told.
+	family *family
 }
 
 func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
@@ -72,6 +75,7 @@ func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
 		wake:      make(chan struct{}, 1),
 		done:      make(chan struct{}),
 		live:      map[*Lease]struct{}{},
+		families:  families{},
 	}
 	rt.queuer, _ = a.(authority.Queuer)
 	rt.bulk, _ = a.(authority.BulkRenewer)
@@ -123,6 +127,11 @@ func (rt *runtime) turn() {
 	batch := rt.inbox
 	rt.inbox, rt.spare = rt.spare, nil
 	rt.mu.Unlock()
+	for _, p := range batch {
+		if p.family != nil {
+			batch = p.family.cancels(batch, p.at)
+		}
+	}
 	rt.steps = 0 // what was taken from the queue is judged by a time that was read after that
 	for now, n := rt.now(), 0; n < ticksPerTurn && len(rt.timers) > 0 && rt.timers[0].at <= now; n++ {
 		l := rt.timers[0].lease
@@ -133,12 +142,12 @@ func (rt *runtime) turn() {
 		slices.SortStableFunc(batch, inOrder)
 	}
 	for i := range batch {
-		p := &batch[i]
-		if p.do != nil {
+		switch p := &batch[i]; {
+		case p.do != nil:
 			p.do()
-			continue
+		case p.lease != nil:
+			rt.step(p.lease, p.event)
 		}
-		rt.step(p.lease, p.event)
 	}
 	clear(batch)
 	rt.mu.Lock()
@@ -190,82 +199,8 @@ const stepsPerReading = 32
 // the loop keeps. The alarm rings at once for the rest.
 const ticksPerTurn = 1000
 
-// step moves one machine.
-func (rt *runtime) step(l *Lease, ev protocol.Event) {
-	if !l.running {
-		if (ev != protocol.Start{}) {
-			return
-		}
-		if rt.closing {
-			l.result <- acquireError(l.Name(), protocol.End{Reason: protocol.Rejected, Err: ErrClosed})
-			return
-		}
-		rt.live[l] = struct{}{}
-		l.running = true
-	}
-	switch ev := ev.(type) {
-	case protocol.Answer:
-		l.dropCall(ev.Op, ev.Try)
-	case protocol.Tick:
-		rt.beat(l)
-	}
-	rt.stepAt(l, rt.now(), ev)
-}
-
-// beat tells a machine of the work's last sign of life, before its time is
-// judged.
-func (rt *runtime) beat(l *Lease) {
-	if at := authority.Instant(l.beat.Load()); at != 0 {
-		rt.stepAt(l, rt.now(), protocol.Beat{At: at})
-	}
-}
-
-func (rt *runtime) stepAt(l *Lease, now authority.Instant, ev protocol.Event) {
-	effects := l.machine.StepInto(rt.effects[:0], now, ev)
-	if rt.trace != nil {
-		rt.trace(l, now, ev, effects)
-	}
-	rt.performAll(l, effects)
-}
-
-func (rt *runtime) performAll(l *Lease, effects []protocol.Effect) {
-	rt.effects = nil // performing them may step a machine again
-	for _, e := range effects {
-		rt.perform(l, e)
-	}
-	clear(effects)
-	rt.effects = effects
-}
-
-func (rt *runtime) perform(l *Lease, e protocol.Effect) {
-	switch e := e.(type) {
-	case protocol.Send:
-		rt.send(l, e)
-	case protocol.Recall:
-		l.recall(e.Op)
-	case protocol.Arm:
-		rt.arm(l, e.At)
-	case protocol.Quit:
-		rt.arm(l, 0)
-		delete(rt.live, l)
-		l.running = false
-		l.quit()
-	case protocol.Kept:
-		if !l.kept(e.Stop) {
-			rt.step(l, protocol.Lapse{})
-		}
-	default:
-		l.note(e)
-	}
-}
-
 // send begins a request. Its answer comes back through post.
 func (rt *runtime) send(l *Lease, s protocol.Send) {
-	if s.Op == protocol.OpRenew && rt.bulk != nil {
-		l.addCall(call{op: s.Op, try: s.Try})
-		rt.renewals = append(rt.renewals, renewal{l, s.Try, s.Grant, s.Deadline})
-		return
-	}
 	ctx, cancel := rt.callContext(s.Deadline)
 	l.addCall(call{op: s.Op, try: s.Try, cancel: cancel})
 	rt.outbox = append(rt.outbox, job{kindOf(s.Op), func() {
@@ -308,7 +243,7 @@ func (rt *runtime) callContext(deadline authority.Instant) (context.Context, con
 }
 
 func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
-	r := l.request
+	r := l.request()
 	if s.Nonce != "" {
 		r.Nonce = s.Nonce
 	}
@@ -343,7 +278,7 @@ func (rt *runtime) close(within time.Duration) ([]*Lease, error) {
 		}
 		slices.SortFunc(all, func(a, b *Lease) int { return cmp.Compare(a.serial, b.serial) })
 		for _, l := range all {
-			if l.ctx == nil {
+			if !l.granted {
 				rt.step(l, protocol.Cancel{Cause: ErrClosed})
 				continue
 			}

@@ -120,7 +120,7 @@ func playScenario(t *testing.T, s scenario.Script, bulk bool) string {
 		t.Fatal(err)
 	}
 	p := &player{t: t, world: world, try: s.Try}
-	p.client = &Client{rt: rt, o: o, prefix: func() string { return scenario.Prefix }}
+	p.client = clientOf(rt, o, func() string { return scenario.Prefix })
 	p.ctx, p.cancel = context.WithCancelCause(t.Context())
 	rt.settle = func() {
 		synctest.Wait()

@@ -97,6 +97,8 @@ type Client struct {
 	rt     *runtime
 	o      Options
 	prefix func() string // of a new lease's nonces
+	// What the machines of its leases go by: those that do not wait, and that do.
+	machines [2]protocol.Config
 }
 
 // New makes a Client. It returns every bad setting in one error. The authority
@@ -116,7 +118,16 @@ func newClient(a authority.Authority, o Options, c clock.Clock) (*Client, error)
 		return nil, fmt.Errorf("stint: %w", err)
 	}
 	go rt.loop()
-	return &Client{rt: rt, o: o, prefix: randomPrefix}, nil
+	return clientOf(rt, o, randomPrefix), nil
+}
+
+// clientOf makes a Client of options that are complete.
+func clientOf(rt *runtime, o Options, prefix func() string) *Client {
+	c := &Client{rt: rt, o: o, prefix: prefix}
+	for i := range c.machines {
+		c.machines[i] = protocol.Config{Times: o.times(), Wait: i == 1, Queuer: rt.queuer != nil, BeatWithin: o.BeatWithin}
+	}
+	return c
 }
 
 // randomPrefix makes nonces unique in the world: 60 random bits and more.
@@ -129,7 +140,7 @@ func (c *Client) With(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rt: c.rt, o: o, prefix: c.prefix}, nil
+	return clientOf(c.rt, o, c.prefix), nil
 }
 
 var serials atomic.Uint64
@@ -159,17 +170,17 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, err)
 	}
-	l := c.newLease(ctx, name, wait)
+	l, result := c.newLease(ctx, name, wait)
 	if !c.rt.post(posted{lease: l, event: protocol.Start{}}) {
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, ErrClosed)
 	}
 	select {
-	case err := <-l.result:
+	case err := <-result:
 		return l.orNil(err)
 	case <-ctx.Done():
 	}
 	c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}})
-	if err := <-l.result; err != nil {
+	if err := <-result; err != nil {
 		return nil, err
 	}
 	// Granted in the same moment: nobody is going to use it.
@@ -177,26 +188,22 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 	return nil, fmt.Errorf("stint: acquiring %q: %w", name, context.Cause(ctx))
 }
 
-func (c *Client) newLease(ctx context.Context, name string, wait bool) *Lease {
-	o, prefix := c.o, c.prefix()
-	cfg := protocol.Config{
-		Name: name, Prefix: prefix, Times: o.times(),
-		Wait: wait, Queuer: c.rt.queuer != nil, BeatWithin: o.BeatWithin,
+// newLease makes a lease, and what says how its acquire has ended.
+func (c *Client) newLease(ctx context.Context, name string, wait bool) (*Lease, <-chan error) {
+	cfg, until := &c.machines[0], authority.Instant(0)
+	if wait {
+		cfg = &c.machines[1]
+		if c.o.Wait > 0 {
+			until = c.rt.clock.Now().Add(c.o.Wait)
+		}
 	}
-	if wait && o.Wait > 0 {
-		cfg.WaitUntil = c.rt.clock.Now().Add(o.Wait)
-	}
+	prefix, result := c.prefix(), make(chan error, 1)
 	l := &Lease{
-		rt: c.rt, serial: serials.Add(1), parent: ctx,
-		request: authority.Request{Name: name, Length: cfg.Times.Length, Nonce: prefix, Holder: o.Holder},
-		notify:  notify{o.Waiting, o.Retrying},
-		machine: protocol.NewHolder(cfg),
-		result:  make(chan error, 1), settled: make(chan struct{}),
+		c: c, serial: serials.Add(1), parent: ctx, name: name, prefix: prefix, queues: cfg.Wait && cfg.Queuer,
+		machine: protocol.NewHolderOf(cfg, prefix, until), result: result,
 	}
-	if wait && cfg.Queuer {
-		l.request.Waiter = prefix
-	}
-	return l
+	l.calls = l.lone[:0]
+	return l, result
 }
 
 // orNil is the lease unless it was not granted.
@@ -223,11 +230,11 @@ func (c *Client) Close() error {
 	leases, err := c.rt.close(2 * c.o.Timeout)
 	errs := []error{err}
 	for _, l := range leases {
-		if l.ctx == nil { // was never granted
+		if !l.granted {
 			continue
 		}
 		select {
-		case <-l.settled:
+		case <-l.whenSettled():
 			if !errors.Is(l.settle, authority.ErrNotHeld) { // over already is as good
 				errs = append(errs, l.settle)
 			}

@@ -22,16 +22,16 @@ func (rt *runtime) arm(l *Lease, at authority.Instant) {
 		l.at = 0
 	case at == 0:
 	case l.at == 0:
-		l.at, l.place = at, len(rt.timers)
+		l.at, l.place = at, int32(len(rt.timers))
 		rt.timers = append(rt.timers, timer{at, l})
-		rt.timers.up(l.place)
+		rt.timers.up(int(l.place))
 	default:
 		l.at, rt.timers[l.place].at = at, at
-		rt.timers.move(l.place)
+		rt.timers.move(int(l.place))
 	}
 }
 
-func (t timers) put(e timer, place int) { t[place], e.lease.place = e, place }
+func (t timers) put(e timer, place int) { t[place], e.lease.place = e, int32(place) }
 
 func (t timers) up(place int) {
 	e := t[place]
@@ -79,8 +79,8 @@ func (t *timers) remove(l *Lease) {
 	(*t)[last] = timer{}
 	*t = (*t)[:last]
 	if end.lease != l {
-		t.put(end, l.place)
-		t.move(l.place)
+		t.put(end, int(l.place))
+		t.move(int(l.place))
 	}
 }
 

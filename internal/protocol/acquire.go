@@ -155,7 +155,7 @@ func (h *Holder) refused(held *authority.HeldError) {
 	}
 	h.phase = queued
 	h.next = 0
-	h.emit(Send{Op: OpWait, Try: h.newTry(OpWait), Deadline: h.cfg.WaitUntil})
+	h.emit(Send{Op: OpWait, Try: h.newTry(OpWait), Deadline: h.waitUntil})
 }
 
 // waited tries again, since the authority thinks it worthwhile.
@@ -173,7 +173,7 @@ func (h *Holder) waited(a Answer) {
 	h.next = h.now.Add(h.retryDelay())
 }
 
-func (h *Holder) waitOver() bool { return h.cfg.WaitUntil != 0 && h.now >= h.cfg.WaitUntil }
+func (h *Holder) waitOver() bool { return h.waitUntil != 0 && h.now >= h.waitUntil }
 
 func (h *Holder) recallWait() {
 	if h.open(OpWait) > 0 {

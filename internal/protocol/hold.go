@@ -61,8 +61,7 @@ func (h *Holder) renew() {
 		return
 	}
 	h.appliedBy = h.now.Add(h.cfg.Times.Timeout)
-	n := h.newTry(OpRenew)
-	h.emit(Send{Op: OpRenew, Try: n, Grant: h.grant, Deadline: h.next})
+	h.emitRenewal(h.newTry(OpRenew), h.next)
 }
 
 func (h *Holder) renewed(a Answer, sentAt Instant) {
@@ -109,7 +108,7 @@ func (h *Holder) kept(g authority.Grant, sentAt Instant) {
 	}
 	h.base, h.stop, h.grant.Length = base, stop, length
 	h.next = max(h.now, base.Add(h.cfg.Times.Renew))
-	h.emit(Kept{stop})
+	h.emitKept(stop)
 }
 
 // recalled takes the answer of a renewal whose lease has ended. The release

@@ -67,10 +67,10 @@ const askTries = 3
 // belongs to it: an answer counts from when *this* request left.
 type try struct {
 	n      int
-	op     Op
 	sentAt Instant
-	open   bool        // no answer yet
 	of     fence.Grant // what a release releases
+	op     Op
+	open   bool // no answer yet
 }
 
 // ghost is a grant that nobody wants: it came too late, or twice.
@@ -82,44 +82,61 @@ type ghost struct {
 
 // Holder is the machine. Make one with NewHolder, and hand it every event with
 // Step. It is not safe for concurrent use.
+//
+// There may be many thousands, all of whose renewals are due at once: what a
+// renewal looks at stands together, and what holders have in common is shared.
 type Holder struct {
-	cfg   Config
-	phase phase
-	now   Instant // of the event in hand
-	out   []Effect
-
-	n     int   // last try
-	tries []try // with unknown outcome
-	sends int   // acquires sent
-	next  Instant
-	armed Instant
-
-	held      *authority.HeldError // last refusal
-	inLine    bool                 // the authority may keep a place in the line
-	lastErr   error                // of the last request without a definite answer
-	grant     authority.Grant
-	base      Instant // from which the lease counts
-	appliedBy Instant // when the authority has applied its last renewal, whatever became of the answer
-	stop      Instant
-	beat      Instant
+	cfg       *Config // not its Prefix and WaitUntil
+	phase     phase
 	starved   bool
-	endErr    error // definite: the authority does not hold the grant
-	released  int   // releases sent
-	leaves    int   // tries to leave the line that are left
-	inspected bool  // the doubtful acquires are settled
+	inLine    bool    // the authority may keep a place in the line
+	inspected bool    // the doubtful acquires are settled
+	quit      bool    //
+	now       Instant // of the event in hand
+	out       *Out    // of the step in hand
+	next      Instant
+	armed     Instant
+	stop      Instant
+	n         int    // last try
+	tries     []try  // with unknown outcome
+	lone      [1]try // room for one
 	ghosts    []ghost
-	spent     fence.Token // highest that was given back: an answer on its way may still speak of it
-	quit      bool
+	appliedBy Instant // when the authority has applied its last renewal, whatever became of the answer
+	lastErr   error   // of the last request without a definite answer
+	base      Instant // from which the lease counts
+	grant     authority.Grant
+	beat      Instant
+
+	prefix    string
+	waitUntil Instant
+	held      *authority.HeldError // last refusal
+	endErr    error                // definite: the authority does not hold the grant
+	spent     fence.Token          // highest that was given back: an answer on its way may still speak of it
+	sends     int32                // acquires sent
+	released  int32                // releases sent
+	leaves    int32                // tries to leave the line that are left
 }
 
 // NewHolder makes a machine that waits for Start.
-func NewHolder(cfg Config) *Holder { return &Holder{cfg: cfg} }
+func NewHolder(cfg Config) *Holder { return NewHolderOf(&cfg, cfg.Prefix, cfg.WaitUntil) }
+
+// NewHolderOf is NewHolder for many machines of the same settings, which must not
+// change any more. Prefix and waitUntil are each holder's own.
+func NewHolderOf(cfg *Config, prefix string, waitUntil Instant) *Holder {
+	h := &Holder{cfg: cfg, prefix: prefix, waitUntil: waitUntil}
+	h.tries = h.lone[:0]
+	return h
+}
 
 // Step is told the time and an event, and returns what is to be done, in order.
-func (h *Holder) Step(now Instant, ev Event) []Effect { return h.StepInto(nil, now, ev) }
+func (h *Holder) Step(now Instant, ev Event) []Effect {
+	var out Out
+	h.StepInto(&out, now, ev)
+	return out.AppendTo(nil, h)
+}
 
-// StepInto is Step for a driver of many machines: it appends to out.
-func (h *Holder) StepInto(out []Effect, now Instant, ev Event) []Effect {
+// StepInto is Step for a driver of many machines. Out is empty before.
+func (h *Holder) StepInto(out *Out, now Instant, ev Event) {
 	h.begin(out, now)
 	switch ev := ev.(type) {
 	case Start:
@@ -143,18 +160,21 @@ func (h *Holder) StepInto(out []Effect, now Instant, ev Event) []Effect {
 	default:
 		panic("protocol: an event that is no holder's")
 	}
-	return h.finish()
+	h.finish()
 }
 
 // AnswerInto is StepInto for an Answer, which then need not become an Event.
-func (h *Holder) AnswerInto(out []Effect, now Instant, a Answer) []Effect {
+func (h *Holder) AnswerInto(out *Out, now Instant, a Answer) {
 	h.begin(out, now)
 	h.answer(a)
-	return h.finish()
+	h.finish()
 }
 
-func (h *Holder) begin(out []Effect, now Instant) {
-	h.now, h.out = now, append(out, h.out...)
+func (h *Holder) begin(out *Out, now Instant) {
+	if early := h.out; early != nil {
+		out.Effects = append(out.Effects, early.Effects...)
+	}
+	h.now, h.out = now, out
 	// Before anything else: an answer that was taken from the queue after the
 	// stop time does not keep the lease, whenever it arrived.
 	if h.phase == holding && now >= h.stop {
@@ -162,15 +182,11 @@ func (h *Holder) begin(out []Effect, now Instant) {
 	}
 }
 
-func (h *Holder) finish() []Effect {
+func (h *Holder) finish() {
 	h.due()
 	h.arm()
-	out := h.out
 	h.out = nil // not kept until the next event
-	return out
 }
-
-func (h *Holder) emit(e Effect) { h.out = append(h.out, e) }
 
 // due does what the time asks for.
 func (h *Holder) due() {
@@ -215,7 +231,7 @@ func (h *Holder) arm() {
 	switch h.phase {
 	case asking, queued:
 		earlier(h.next)
-		earlier(h.cfg.WaitUntil)
+		earlier(h.waitUntil)
 	case holding:
 		earlier(h.stop)
 		earlier(h.next)
@@ -231,7 +247,7 @@ func (h *Holder) arm() {
 	}
 	if at != h.armed {
 		h.armed = at
-		h.emit(Arm{at})
+		h.out.Rearm, h.out.Arm = true, at
 	}
 }
 
@@ -242,11 +258,11 @@ func (h *Holder) newTry(op Op) int {
 	return h.n
 }
 
-func (h *Holder) nonce(n int) string { return h.cfg.Prefix + "-" + strconv.Itoa(n) }
+func (h *Holder) nonce(n int) string { return h.prefix + "-" + strconv.Itoa(n) }
 
 // mine returns the try that a nonce belongs to, if it is one of this holder's.
 func (h *Holder) mine(nonce string) (n int, ok bool) {
-	rest, ok := strings.CutPrefix(nonce, h.cfg.Prefix+"-")
+	rest, ok := strings.CutPrefix(nonce, h.prefix+"-")
 	if !ok {
 		return 0, false
 	}
@@ -315,6 +331,12 @@ func (h *Holder) answer(a Answer) {
 		h.cleared(a)
 	}
 }
+
+// Grant is what is held; a renewal asks for it.
+func (h *Holder) Grant() authority.Grant { return h.grant }
+
+// Length is the lease's length.
+func (h *Holder) Length() time.Duration { return h.grant.Length }
 
 // Holding reports whether the lease is held, as far as the machine was told.
 func (h *Holder) Holding() bool { return h.phase == holding }

@@ -158,12 +158,12 @@ func TestALongWaitKeepsNoHistory(t *testing.T) {
 }
 
 func TestSomebodyElsesGrantIsNotTaken(t *testing.T) {
-	h := NewHolder(Config{Name: "job", Prefix: "a", Times: Times{}.WithDefaults()})
-	h.Step(0, Start{})
 	for _, nonce := range []string{"b-1", "a-2", "a-01", "a-", "a", "a-1x"} {
+		h := NewHolder(Config{Name: "job", Prefix: "a", Times: Times{}.WithDefaults()})
+		h.Step(0, Start{})
 		a := granted(h, 1)
 		a.Grant.Nonce = nonce
-		if h.granted(a.Grant); h.Holding() {
+		if out := h.Step(0, a); has[Granted](out) || h.Holding() {
 			t.Errorf("took the grant of nonce %q", nonce)
 		}
 	}
