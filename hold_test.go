@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/authority/authoritytest/faulty"
+	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/clock"
 )
 
@@ -20,6 +21,25 @@ func TestALeaseIsRenewedForAsLongAsItIsHeld(t *testing.T) {
 		wantHeld(t, l)
 		if s := l.Status(); s.Renewals < 1199 || s.Retries != 0 || s.LastErr != nil {
 			t.Errorf("after an hour of a lease renewed every 3 s: %+v", s)
+		}
+	})
+}
+
+// A fence bounds by it what the holder can hold up at the resource.
+func TestTheContextOfALeaseTellsTheTimeToItsStopTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		l := must[*Lease](t)(b.client(Options{TTL: 10 * time.Second}).Acquire(t.Context(), "job"))
+		for range 3 { // renewed in between
+			if left, known := fence.TimeLeft(l.Context()); !known || left != l.Status().Left || left <= 0 || left > 8*time.Second {
+				t.Errorf("left is %v, %v, the status says %v", left, known, l.Status().Left)
+			}
+			time.Sleep(7 * time.Second)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left, known := fence.TimeLeft(l.Context()); !known || left > 0 {
+			t.Errorf("after the release %v is left, %v", left, known)
 		}
 	})
 }

@@ -94,11 +94,11 @@ func (l *Lease) Context() context.Context {
 	}
 	over := l.end.Load()
 	if over == nil {
-		l.ctx, l.cancel = context.WithCancelCause(l.parent)
+		l.ctx, l.cancel = context.WithCancelCause(fence.WithTimeLeft(l.parent, l.left))
 		return l.ctx
 	}
 	// It would be done by now, whatever has become of its parent since.
-	l.ctx, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+	l.ctx, l.cancel = context.WithCancelCause(fence.WithTimeLeft(context.WithoutCancel(l.parent), l.left))
 	if over.Reason == ErrCancelled {
 		l.cancel(over.Err)
 	} else {
@@ -130,6 +130,15 @@ func (l *Lease) over(now, stop int64) error {
 		}
 	}
 	return l.lost()
+}
+
+// left is the time to the stop time, for what is to end with the lease elsewhere.
+func (l *Lease) left() time.Duration {
+	stop := l.stop.Load()
+	if stop == ended {
+		return 0
+	}
+	return time.Duration(stop - int64(l.c.rt.clock.Now()))
 }
 
 // ended stands for the stop time of a lease that is over.

@@ -16,7 +16,6 @@ import (
 // the driver offers one.
 type guard struct {
 	conn  *sql.Conn
-	hook  func(driverConn any) func(allow func() bool)
 	set   bool
 	order atomic.Bool // COMMIT is ours
 	no    atomic.Bool // something was refused
@@ -34,7 +33,7 @@ func (g *guard) allow() bool {
 // place of whatever hook the connection had.
 func (g *guard) close() error {
 	return raw(g.conn, func(dc any) error {
-		if set := g.hook(dc); set != nil {
+		if set := sqliteCommitHook(dc); set != nil {
 			set(g.allow)
 			g.set = true
 		}
@@ -48,7 +47,7 @@ func (g *guard) open() error {
 		return nil
 	}
 	return raw(g.conn, func(dc any) error {
-		g.hook(dc)(nil)
+		sqliteCommitHook(dc)(nil)
 		return nil
 	})
 }

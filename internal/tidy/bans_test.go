@@ -68,6 +68,7 @@ var wallClocks = []string{
 	"backends/sqlite/sqlitelease/grant.go", "backends/sqlite/sqlitelease/keeper.go", "backends/sqlite/sqlitelease/listen.go", // State.Since; callers not heard of; the age of a pipe
 	"backends/sqlite/sqlitelease/queue.go",  // which caller was last heard of when
 	"backends/sqlite/sqlitelease/writer.go", // how long the file has been blocked, in an error's text
+	"fence/left.go",                         // the deadline of a context is by that clock
 	"fence/mem.go", "fence/mem_ops.go",      // Row.Since; what Prune takes for idle
 	"internal/clock/clock.go", // the clock of testing/synctest
 }

@@ -1,0 +1,121 @@
+package sqlcore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stint-dev/stint/fence"
+)
+
+// Migrate makes the tables and functions, or brings those of an older version
+// up to date. Where all is there already, it only reads (not on SQLite). It is
+// harmless to repeat, and when many processes do it at once. It refuses tables of a newer version
+// than it knows.
+func (e *Engine) Migrate(ctx context.Context) error {
+	what := "migrate " + e.o.Table
+	latest := int64(len(e.d.migrate))
+	if err := e.notInside(); err != nil {
+		return e.errorf("%s: %w", what, err)
+	}
+	// Where the right to make tables is missing there must be nothing to make. In
+	// one file the write lock is all that orders those who migrate.
+	if have, err := e.Version(ctx); err == nil && have == latest && e.o.Own == nil && e.d.serial != "" {
+		return nil
+	}
+	return e.repeat(ctx, what, "", func(ctx context.Context, tx Tx, _ bool) (err error) {
+		unlock, err := e.serial(ctx, tx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, unlock()) }()
+		return e.migrate(ctx, tx, latest)
+	})
+}
+
+// Version is that of the tables that are there; zero: none.
+func (e *Engine) Version(ctx context.Context) (have int64, err error) {
+	err = one(ctx, e.db, e.q.version, nil, &have)
+	if err != nil && (errors.Is(err, errNoRow) || e.d.kind(err) == missing) {
+		return 0, nil
+	}
+	return have, err
+}
+
+// serial waits for others who migrate.
+func (e *Engine) serial(ctx context.Context, tx Tx) (unlock func() error, err error) {
+	if e.d.serial == "" {
+		return func() error { return nil }, nil
+	}
+	var got int64
+	if err := one(ctx, tx, e.sql(e.d.serial), nil, &got); err != nil {
+		return nil, err
+	}
+	if got != 1 {
+		return nil, errors.New("another process has been migrating for more than 60 s")
+	}
+	return func() error {
+		if e.d.unlock == "" {
+			return nil
+		}
+		return one(context.WithoutCancel(ctx), tx, e.sql(e.d.unlock), nil, &got)
+	}, nil
+}
+
+// migrate brings the tables from whatever version they have to the latest.
+func (e *Engine) migrate(ctx context.Context, tx Tx, latest int64) error {
+	for _, s := range e.version(0) { // makes the version's own row
+		if _, err := tx.Exec(ctx, s); err != nil {
+			return fmt.Errorf("%w, in: %s", err, firstLine(s))
+		}
+	}
+	var have int64
+	if err := one(ctx, tx, e.q.version, nil, &have); err != nil {
+		return err
+	}
+	if have > latest {
+		return e.errorf("table %s has version %d, made by a newer stint; this one knows up to %d. Nothing was changed; use the newer program", e.o.Table, have, latest)
+	}
+	for v := int(max(have, 1)); v < len(e.d.migrate); v++ {
+		for _, s := range e.version(v) {
+			if _, err := tx.Exec(ctx, s); err != nil {
+				return fmt.Errorf("%w, in: %s", err, firstLine(s))
+			}
+		}
+	}
+	_, err := tx.Exec(ctx, e.q.setVersion, latest, latest)
+	return err
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s[max(0, strings.Index(s, "CREATE")):], "\n")
+	return line
+}
+
+// version gives the statements of one version. In a table of the caller's the
+// columns are added in place of the table.
+func (e *Engine) version(i int) (all []string) {
+	list := e.d.migrate[i]
+	if i == 0 && e.o.Own != nil {
+		list = append(append([]string{}, e.d.adopt...), list[1:]...)
+	}
+	fill := e.d.filler(e.o)
+	for _, s := range list {
+		all = append(all, fill(strings.ReplaceAll(s, "{make}", e.d.makes(e.o))))
+	}
+	return all
+}
+
+// MigrateSQL is what Migrate runs on an empty database, for those who keep
+// their migrations elsewhere. Every statement may be repeated.
+func (e *Engine) MigrateSQL() []string {
+	var all []string
+	for i := range e.d.migrate {
+		all = append(all, e.version(i)...)
+	}
+	latest := fmt.Sprint(len(e.d.migrate))
+	return append(all, e.d.filler(e.o)("UPDATE {m} SET v = "+latest+" WHERE k = 'version' AND v < "+latest))
+}
+
+var _ fence.Fence = (*Engine)(nil)
