@@ -1,27 +1,51 @@
-// Package notify tells systemd how a service does, by the datagram that
-// sd_notify(3) describes.
+// Package notify speaks the protocol of sd_notify(3): datagrams by which a
+// service tells its manager how it does. Stint is on both ends: a service of
+// systemd, and the manager of its command.
 package notify
 
 import (
+	"errors"
 	"net"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 )
+
+// ErrNobody: there is no NOTIFY_SOCKET, so nobody wants to know.
+var ErrNobody = errors.New("NOTIFY_SOCKET is not set")
 
 // Send sends lines like READY=1. Without a NOTIFY_SOCKET nobody wants to know;
 // what goes wrong is nothing that the service could do anything about.
-func Send(state string) {
+func Send(state string) { _ = Try(state) }
+
+// Try is Send for those who can do something about a failure.
+func Try(state string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
-		return
+		return ErrNobody
 	}
 	if strings.HasPrefix(path, "@") {
 		path = "\x00" + path[1:]
 	}
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
-		return
+		return err
 	}
 	defer c.Close()
-	_, _ = c.Write([]byte(state))
+	_ = c.SetWriteDeadline(time.Now().Add(patience)) // the socket's queue may be full
+	_, err = c.Write([]byte(state))
+	return err
+}
+
+// patience is how long a manager may be busy.
+const patience = 2 * time.Second
+
+// Watchdog is how often the manager wants to hear WATCHDOG=1 from this process;
+// zero: it does not.
+func Watchdog() time.Duration {
+	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
+		return 0
+	}
+	return micros(os.Getenv("WATCHDOG_USEC"))
 }

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package notify
+
+const recvFlags = 0
