@@ -39,7 +39,7 @@ func HasEnv(f *pflag.Flag) bool {
 
 // neverEmpty are variables that an empty value does not unset: a script that
 // fails to fill in its store would run without any fence.
-var neverEmpty = map[string]bool{"fence": true}
+var neverEmpty = map[string]bool{"fence": true, "once": true}
 
 // excludes are flags that contradict each other: one that was given wins over
 // the other one's variable too.
