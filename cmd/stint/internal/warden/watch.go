@@ -29,8 +29,10 @@ func Main() int {
 	if err != nil {
 		return report.ExitService // stint sees that it ended, and tries another
 	}
-	_ = unix.SetNonblock(pipeFd, true)
-	in := newInbox(os.NewFile(pipeFd, "stint"))
+	in, err := newInbox(pipeFd)
+	if err != nil {
+		return report.ExitService
+	}
 	go in.read()
 	w := watch{clock: c, out: report.NewPrinter(os.Stderr)}
 	for {
@@ -54,7 +56,8 @@ func Main() int {
 // inbox reads stint's lines. All reading is under mu, so that drain misses
 // nothing that another goroutine has taken out of the pipe.
 type inbox struct {
-	file *os.File
+	fd   int
+	conn syscall.RawConn
 	news chan struct{}
 
 	mu     sync.Mutex
@@ -63,13 +66,20 @@ type inbox struct {
 	dead   bool
 }
 
-func newInbox(f *os.File) *inbox { return &inbox{file: f, news: make(chan struct{}, 1)} }
+// newInbox takes over fd.
+func newInbox(fd int) (*inbox, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, err
+	}
+	conn, err := os.NewFile(uintptr(fd), "stint").SyscallConn()
+	return &inbox{fd: fd, conn: conn, news: make(chan struct{}, 1)}, err
+}
 
 // read waits for what comes.
 func (in *inbox) read() {
-	conn, err := in.file.SyscallConn()
+	var err error
 	for err == nil {
-		err = conn.Read(func(uintptr) bool {
+		err = in.conn.Read(func(uintptr) bool {
 			_, dead := in.drain()
 			select {
 			case in.news <- struct{}{}:
@@ -93,7 +103,7 @@ func (in *inbox) drain() (Orders, bool) {
 	defer in.mu.Unlock()
 	b := make([]byte, 8192)
 	for !in.dead {
-		n, err := unix.Read(pipeFd, b)
+		n, err := unix.Read(in.fd, b)
 		if err == unix.EAGAIN || err == unix.EINTR {
 			break
 		}
