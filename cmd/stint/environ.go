@@ -11,13 +11,15 @@ import (
 )
 
 // environment is what the command is told.
-func (s *session) environment(lease *stint.Lease, socket string) []string {
-	return setEnv(os.Environ(),
+func (s *session) environment(lease *stint.Lease, socket string, dog *watchdog) []string {
+	// The manager of stint itself hears stint only.
+	env := setEnv(os.Environ(), "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+	return append(setEnv(env,
 		"STINT_OUTER="+strings.Join(append(surrounding(), lease.Grant().String()), " "),
 		"STINT_NAME="+s.name,
 		fmt.Sprintf("STINT_TOKEN=%d", lease.Token()),
 		"STINT_GRANT="+lease.Grant().String(),
-		"STINT_SOCKET="+socket)
+		"STINT_SOCKET="+socket), dog.environment()...)
 }
 
 // surrounding are the grants of the stint runs that this one is inside of. What
@@ -30,6 +32,7 @@ func insideOf(s authority.State) bool {
 }
 
 // setEnv replaces variables: the last of two equal names does not win everywhere.
+// One without a value is taken out.
 func setEnv(env []string, set ...string) []string {
 	names := map[string]bool{}
 	for _, v := range set {
@@ -41,7 +44,12 @@ func setEnv(env []string, set ...string) []string {
 			out = append(out, v)
 		}
 	}
-	return append(out, set...)
+	for _, v := range set {
+		if strings.Contains(v, "=") {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 func varName(v string) string {

@@ -27,6 +27,7 @@ type guard struct {
 	lease    *stint.Lease
 	child    *supervise.Child
 	second   *warden.Guard // the guard process
+	dog      *watchdog     // nil: without --watchdog
 	terminal *supervise.Terminal
 	schedule supervise.Schedule
 	clock    clock.Clock
@@ -35,6 +36,7 @@ type guard struct {
 	told   atomic.Bool       // the command was told to stop: stint ok says no from then on
 	killAt authority.Instant // set when told; a renewal that succeeds later does not move it
 	cause  error             // why the lease is lost
+	stuck  bool              // it is not: the command gave no sign of life
 	killed bool
 	later  <-chan time.Time // when to say what is left
 	code   int
@@ -57,7 +59,7 @@ func (g *guard) answer() oksocket.Answer {
 	case err != nil:
 		a.Why = err.Error()
 	case g.told.Load():
-		a.Why = "the lease could not be renewed, and the command was told to stop"
+		a.Why = "the command was told to stop: the lease could not be renewed, or the command gave no sign of life"
 	default:
 		a.Left = g.lease.Status().Left
 	}
@@ -68,6 +70,7 @@ func (g *guard) answer() oksocket.Answer {
 // error is a lost lease's.
 func (g *guard) watch(child *supervise.Child) (int, error) {
 	g.child = child
+	g.dog.begin()
 	g.tellSecond(func(*warden.Orders) {})
 	tstp := make(chan os.Signal, 1)
 	if !signal.Ignored(syscall.SIGTSTP) {
@@ -82,6 +85,9 @@ func (g *guard) watch(child *supervise.Child) (int, error) {
 	g.loop(tstp)
 	if g.terminal.Take(child.Pid()) && (g.killed || g.code > 128) {
 		g.terminal.Restore() // it had no chance to do so itself
+	}
+	if g.stuck {
+		return g.code, g.s.stuck(g.cause)
 	}
 	if g.cause != nil {
 		return g.code, g.s.lost(g.cause, "the command was ended; what it sent late is refused where a fence checks its token")
@@ -106,6 +112,7 @@ func (g *guard) loop(tstp chan os.Signal) {
 		case sig := <-g.s.signals:
 			g.check()
 			g.pass(sig.(syscall.Signal))
+		case <-g.dog.called():
 		case <-g.later:
 			g.notice()
 		case ev := <-g.child.Events():
@@ -143,6 +150,7 @@ func (g *guard) check() {
 	}
 	st := g.lease.Status()
 	action, wait := g.schedule.At(st.Left)
+	silent, next := g.dog.silent(now)
 	switch {
 	case action == supervise.Kill:
 		g.lose(unrenewed(st))
@@ -150,9 +158,12 @@ func (g *guard) check() {
 		g.tell(st)
 	case g.second.Acted(now): // by what it knew, before this process was continued
 		g.tell(st)
+	case silent != nil:
+		g.end(silent, st)
 	default:
+		g.s.alive()
 		g.tellSecond(func(o *warden.Orders) { o.Stop = st.Stop })
-		g.alarm.Set(now.Add(min(wait, g.s.times.Renew/2, time.Second)))
+		g.alarm.Set(now.Add(min(wait, next, g.s.turn())))
 	}
 }
 
@@ -160,14 +171,27 @@ func (g *guard) check() {
 // renewal that succeeds now changes nothing: half of the command may have
 // stopped already.
 func (g *guard) tell(st stint.Status) {
-	g.cause = unrenewed(st)
-	g.killAt = st.Stop.Add(-g.schedule.Lead)
-	g.told.Store(true)
-	g.alarm.Set(g.killAt)
-	g.tellSecond(func(o *warden.Orders) { o.Told, o.Stop = true, st.Stop })
-	g.child.Terminate()
+	g.terminate(unrenewed(st), st, st.Stop.Add(-g.schedule.Lead))
 	g.s.out.Soon("the lease on %s was not renewed: the command is told to stop (TERM), and killed in %v",
 		report.Name(g.s.name), report.Short(st.Left-g.schedule.Lead))
+}
+
+// end ends a command that gives no sign of life. The lease is kept until nothing
+// of it is left, but not renewed any more: what cannot be killed must not keep it
+// for ever.
+func (g *guard) end(silent error, st stint.Status) {
+	g.stuck = true
+	g.terminate(silent, st, min(g.clock.Now().Add(g.s.grace), st.Stop.Add(-g.schedule.Lead)))
+	g.s.out.Soon("%v: it is told to stop (TERM), and killed in %v", silent, report.Short(g.s.grace))
+}
+
+// terminate asks the command to stop by killAt.
+func (g *guard) terminate(cause error, st stint.Status, killAt authority.Instant) {
+	g.cause, g.killAt = cause, killAt
+	g.told.Store(true)
+	g.alarm.Set(killAt)
+	g.tellSecond(func(o *warden.Orders) { o.Told, o.Stop = true, st.Stop })
+	g.child.Terminate()
 }
 
 // lose ends the command at once.
@@ -183,6 +207,10 @@ func (g *guard) kill() {
 	g.killed = true
 	g.later = time.After(2 * time.Second)
 	g.child.Kill()
+	if g.stuck {
+		g.s.out.Soon("the command did not stop: it is killed")
+		return
+	}
 	g.s.out.Soon("the lease on %s is over: the command is killed", report.Name(g.s.name))
 }
 
@@ -200,7 +228,7 @@ func (g *guard) pass(sig syscall.Signal) {
 		g.cont()
 		return
 	}
-	if endedBy(sig) != 0 && sig != syscall.SIGUSR1 && sig != syscall.SIGUSR2 {
+	if endedBy(sig) != 0 && !isUser(sig) {
 		g.asked = sig
 	}
 	g.child.Signal(sig)
@@ -208,6 +236,9 @@ func (g *guard) pass(sig syscall.Signal) {
 		g.child.Signal(syscall.SIGCONT)
 	}
 }
+
+// isUser tells a signal that asks for something else than the end.
+func isUser(sig os.Signal) bool { return sig == syscall.SIGUSR1 || sig == syscall.SIGUSR2 }
 
 // ended: the command itself is gone. What it left outside of its group is told
 // what the group was told.

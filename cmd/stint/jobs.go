@@ -42,6 +42,7 @@ func (g *guard) cont() {
 	if g.killed {
 		return
 	}
+	g.dog.begin() // it could say nothing meanwhile
 	if !g.exited {
 		g.terminal.Give(g.child.Pid())
 	}

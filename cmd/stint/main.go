@@ -18,6 +18,7 @@ import (
 var commands = []func() *cobra.Command{
 	runCommand,
 	okCommand,
+	beatCommand,
 	lsCommand,
 	showCommand,
 	releaseCommand,
@@ -159,9 +160,10 @@ const exitCodesHelp = `Exit codes of stint itself:
    64  the command line is wrong
    69  the authority or the fence could not be used
    75  the lease is held by another (-n, or -w ran out); -E changes it
-   76  the lease could not be kept: the command was ended
-   78  the configuration is wrong: no authority named, a bad STINT_ variable, a
-       --fence whose store is missing or no database
+   76  the lease could not be kept: the command was ended; or it gave no sign of
+       life (--watchdog)
+   78  the configuration is wrong: no authority named, a bad STINT_ variable or
+       line of --config, a --fence whose store is missing or no database
   126  the command cannot be run
   127  the command was not found
 128+n  stint or the command was ended by signal n

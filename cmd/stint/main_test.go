@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"witness":      witness,
 		"argv":         argv,
 		"onterm":       onTerm,
+		"beats":        beats,
 		"inforeground": inForeground,
 		"awaitfile":    awaitFile,
 	})

@@ -49,11 +49,17 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 	return nil, claim, p
 }
 
-// finish marks the job DONE. The command has done its work either way.
+// finish marks the job DONE, and records the key of --once with it. The command
+// has done its work either way.
 func (s *session) finish(f *fenceurl.Store, claim fence.Claim) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
 	defer cancel()
-	err := f.Finish(ctx, claim)
+	var err error
+	if s.once == "" {
+		err = f.Finish(ctx, claim)
+	} else {
+		err = f.FinishOnce(ctx, claim, s.once, holder(s.argv[0]))
+	}
 	switch {
 	case err == nil:
 		return nil

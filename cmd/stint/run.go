@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/settings"
+	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
 	"github.com/stint-dev/stint/fence"
 )
 
@@ -48,13 +50,25 @@ stint is frozen (SIGSTOP), it does so when the stop time comes. If both are kill
 at the same moment, nobody ends CMD: then only a fence keeps what it still writes
 from doing harm.
 
+With --watchdog, the lease is renewed only while CMD says that it lives. It gives
+signs of life as a service of systemd does: WATCHDOG=1 to NOTIFY_SOCKET, or by
+"stint beat". A CMD that gives none within the time, counted from its start, is
+ended like one whose lease is lost: exit code 76.
+
+With --once KEY, a CMD that ended with exit code 0 is not started again under the
+same KEY; the exit code is then 0, or --skip-exit-code. With --fence, the record is
+written in the transaction that sets DONE; otherwise by the authority, after CMD
+has ended. With --at-least, the lease is kept after a success, against a host whose
+clock is late; a signal ends that, and the lease is given back.
+
 With --fence, the token is written to the store that CMD works on, before CMD
 starts: from then on the store refuses what an earlier holder still sends. Exit
 code 0 marks the job DONE; any other leaves its claim for a sweeper.
 
 Every flag can be set by a variable: --no-wait is STINT_NO_WAIT=true, --ttl is
-STINT_TTL. The flag wins. An empty variable is one that is not set; only an empty
-STINT_FENCE is refused, since the job would run without its fence.
+STINT_TTL. The flag wins, then the variable, then the file of --config, whose lines
+are like "ttl = 20s". An empty variable is one that is not set; only an empty
+STINT_FENCE or STINT_ONCE is refused, since the job would run without it.
 
 ` + exitCodesHelp
 
@@ -66,6 +80,9 @@ const runExample = `  # a cron job: of all the runs that start on this host, one
 
   # the store refuses a frozen worker's late write
   stint run --fence sqlite:///srv/store.db billing -- ./bill --month 2026-11
+
+  # on several hosts: each night once, however different their clocks
+  stint run --once "$(date -u +%F)" --at-least 50m nightly ./nightly.sh
 
   # in CMD, before each step
   stint ok || exit 1`
@@ -79,6 +96,13 @@ type runFlags struct {
 	conflictCode                int
 	grace                       time.Duration
 	graceGiven                  bool
+	watchdog                    time.Duration // zero: none
+	once                        string
+	onceFor, atLeast            time.Duration
+	skipCode                    int
+	dryRun                      bool
+	logFormat                   string
+	config                      string
 	fence                       string
 	quiet                       bool
 	times                       stint.Options // with the defaults filled in
@@ -94,10 +118,18 @@ func (o *runFlags) flags(f *pflag.FlagSet) {
 	duration(&o.renew, "renew", "", "time between renewals (default 0.3 of --ttl)")
 	duration(&o.timeout, "timeout", "", "bound of one request to the authority (default 0.15 of --ttl, at most 5s)")
 	duration(&o.grace, "grace", "", "time from TERM to the stop time when the lease cannot be kept (default 1s, at most 0.1 of --ttl)")
+	duration(&o.watchdog, "watchdog", "", "end CMD unless it gives a sign of life (stint beat, WATCHDOG=1) within this time (default: none is wanted)")
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once when another holds the lease")
 	duration(&o.wait, "wait", "w", "wait at most so long for the lease; 0 is --no-wait (default: for ever)")
 	f.IntVarP(&o.conflictCode, "conflict-exit-code", "E", report.ExitConflict, "exit code when another holds the lease")
 	f.StringVar(&o.fence, "fence", "", "URL of the store whose fence is raised before CMD starts, as in sqlite:///path/store.db[?table=stint_fence]")
+	f.StringVar(&o.once, "once", "", "start CMD only if KEY, as in 2026-11-29, is not recorded done for NAME; exit code 0 of CMD records it")
+	duration(&o.onceFor, "once-for", "", "how long the authority keeps the record of --once (default 168h); with --fence it is kept for ever")
+	f.IntVar(&o.skipCode, "skip-exit-code", 0, "exit code when --once finds KEY recorded done")
+	duration(&o.atLeast, "at-least", "", "keep the lease until this long after CMD was started, if it ended with exit code 0")
+	f.StringVar(&o.config, "config", "", "file of settings, one \"name = value\" a line; a flag and a variable win over it")
+	f.BoolVar(&o.dryRun, "dry-run", false, "show the settings and where each comes from; take no lease and start nothing")
+	f.StringVar(&o.logFormat, "log-format", "text", "how stint's own messages are written: text or json")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "write nothing but errors")
 }
 
@@ -118,10 +150,18 @@ func runCommand() *cobra.Command {
 		if err != nil || argv == nil {
 			return err
 		}
-		if err := o.complete(c.Flags()); err != nil {
+		from, err := o.complete(c.Flags(), name)
+		if err != nil {
 			return err
 		}
-		return o.run(name, argv)
+		path, err := supervise.LookPath(argv[0])
+		switch {
+		case err != nil:
+			return cannotStart(err)
+		case o.dryRun:
+			return o.showPlan(name, argv, path, c.Flags(), from)
+		}
+		return o.run(name, argv, path)
 	}
 	return c
 }
@@ -152,17 +192,31 @@ func splitRun(c *cobra.Command, args []string) (name string, argv []string, err 
 	return name, argv, nil
 }
 
-// complete adds the environment and refuses what cannot be meant.
-func (o *runFlags) complete(f *pflag.FlagSet) error {
-	if err := fromEnv(f); err != nil {
-		return err
+// complete adds the environment and the file, and refuses what cannot be meant.
+func (o *runFlags) complete(f *pflag.FlagSet, name string) (settings.Origins, error) {
+	from, err := resolve(f)
+	if err != nil {
+		return nil, err
 	}
+	if err := o.check(f); err != nil {
+		return nil, err
+	}
+	return from, o.checkOnce(name)
+}
+
+// check refuses what cannot be meant.
+func (o *runFlags) check(f *pflag.FlagSet) error {
 	o.waitGiven, o.graceGiven = f.Changed("wait"), f.Changed("grace")
 	if o.noWait && o.wait > 0 {
 		return report.Usage("--no-wait and --wait "+o.wait.String()+" exclude each other", "give one of them")
 	}
-	if o.conflictCode < 0 || o.conflictCode > 255 {
-		return report.Usage(fmt.Sprintf("--conflict-exit-code %d is not an exit code", o.conflictCode), "give one from 0 to 255")
+	for flag, code := range map[string]int{"conflict-exit-code": o.conflictCode, "skip-exit-code": o.skipCode} {
+		if code < 0 || code > 255 {
+			return report.Usage(fmt.Sprintf("--%s %d is not an exit code", flag, code), "give one from 0 to 255")
+		}
+	}
+	if o.logFormat != "text" && o.logFormat != "json" {
+		return report.Usage(fmt.Sprintf("--log-format %q is neither text nor json", o.logFormat), "give one of them")
 	}
 	for flag, d := range map[string]time.Duration{"ttl": o.ttl, "margin": o.margin, "renew": o.renew, "timeout": o.timeout} {
 		if f.Changed(flag) && d == 0 {
@@ -191,16 +245,28 @@ func checkFence(raw string) error {
 	return nil
 }
 
-// fromEnv reads STINT_ variables for the flags that were not given. A flag that
-// was given empty is refused: it would do without what it was written for.
+// fromEnv is resolve for those who do not care where a value comes from.
 func fromEnv(f *pflag.FlagSet) error {
-	if name := settings.EmptyGiven(f, "authority", "fence"); name != "" {
-		return report.Usage("--"+name+" is empty", "give its URL, or leave it out (was a variable of the script not set?)")
+	_, err := resolve(f)
+	return err
+}
+
+// resolve reads STINT_ variables, and the file of --config, for the flags that
+// were not given. A flag that was given empty is refused: it would do without
+// what it was written for.
+func resolve(f *pflag.FlagSet) (settings.Origins, error) {
+	if name := settings.EmptyGiven(f, "authority", "fence", "once", "config"); name != "" {
+		return nil, report.Usage("--"+name+" is empty", "give its value, or leave it out (was a variable of the script not set?)")
 	}
-	if err := settings.FromEnv(f); err != nil {
-		return &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "correct the variable or unset it"}
+	from, err := settings.Resolve(f)
+	if err != nil {
+		p := &report.Problem{Code: report.ExitConfig, Err: err, Data: "nothing was done", Do: "correct the variable or unset it"}
+		if _, ok := errors.AsType[*settings.FileError](err); ok {
+			p.Do = "correct the file; stint run --dry-run shows what it comes to"
+		}
+		return nil, p
 	}
-	return nil
+	return from, nil
 }
 
 // checkGrace sets the default, and refuses a grace in which a lease that is

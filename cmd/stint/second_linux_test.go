@@ -123,7 +123,10 @@ func TestAGuardProcessThatWasFrozenEndsNoCommandWhoseLeaseIsKept(t *testing.T) {
 	frozen := time.Now()
 	eventually(t, "the lease is held for longer than the guard process knows", func() bool { return time.Since(frozen) > 2*time.Second })
 	_ = syscall.Kill(second, syscall.SIGCONT)
-	eventually(t, "it runs again", func() bool { b, _ := os.ReadFile("/proc/" + strconv.Itoa(second) + "/stat"); return !bytes.Contains(b, []byte(") T ")) })
+	eventually(t, "it runs again", func() bool {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(second) + "/stat")
+		return !bytes.Contains(b, []byte(") T "))
+	})
 	if err := os.WriteFile(w.path("end"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

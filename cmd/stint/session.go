@@ -3,28 +3,39 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
 	"github.com/stint-dev/stint/cmd/stint/internal/oksocket"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/supervise"
+	"github.com/stint-dev/stint/fence"
 )
 
 // session is one "stint run" from the wait to the release.
 type session struct {
 	*runFlags
-	name    string
-	argv    []string
-	path    string // of the command
-	out     *report.Printer
-	signals chan os.Signal
-	end     func()    // ends the lease, when nothing of the command is left
-	hurry   time.Time // a signal ended the wait: be gone by then
+	name  string
+	argv  []string
+	path  string // of the command
+	out   *report.Printer
+	up    *upstream // whose service stint itself is
+	held  *stint.Lease
+	clock authority.BootClock
+	began authority.Instant // the command
+	asked bool              // a signal to end was passed on to it
+
+	authority authority.Authority
+	signals   chan os.Signal
+	end       func()    // ends the lease, when nothing of the command is left
+	hurry     time.Time // a signal ended the wait: be gone by then
 }
 
 const (
@@ -34,13 +45,9 @@ const (
 	atOnce = 700 * time.Millisecond
 )
 
-func (o *runFlags) run(name string, argv []string) error {
-	path, err := supervise.LookPath(argv[0])
-	if err != nil {
-		return cannotStart(err)
-	}
-	s := &session{runFlags: o, name: name, argv: argv, path: path, out: report.NewPrinter(os.Stderr)}
-	s.out.Quiet = o.quiet
+func (o *runFlags) run(name string, argv []string, path string) error {
+	s := &session{runFlags: o, name: name, argv: argv, path: path, out: report.NewPrinter(os.Stderr), up: newUpstream()}
+	s.out.Quiet, s.out.JSON = o.quiet, o.logFormat == "json"
 	s.notify()
 
 	a, err := s.open()
@@ -55,6 +62,10 @@ func (o *runFlags) run(name string, argv []string) error {
 	opts.Waiting = func(st authority.State) { replace(waiting, st) }
 	opts.Retrying = s.retrying()
 	opts.Wait = o.wait
+	if o.watchdog > 0 { // alive tells it of each turn of the loop that judges the command
+		opts.BeatWithin = o.watchdog + 2*s.turn()
+	}
+	s.authority = a
 	client, err := stint.New(a, opts)
 	if err != nil {
 		_ = a.Close()
@@ -138,22 +149,40 @@ func replace[T any](c chan T, v T) {
 
 // hold runs the command under the lease, which it releases.
 func (s *session) hold(lease *stint.Lease) error {
+	s.held = lease
 	s.out.Line("holding %s with token %d", report.Name(s.name), lease.Token())
 	f, claim, err := s.raise(lease)
 	if err != nil {
 		s.release(lease, err)
 		return err
 	}
-	code, err := s.runUnder(lease)
+	err = s.work(lease, f, claim)
+	s.up.say("STOPPING=1")
 	if f != nil {
-		if code == 0 && err == nil {
-			err = s.finish(f, claim)
-		}
 		f.Close()
 	}
 	s.release(lease, err)
-	if err == nil && code != 0 {
-		err = exitCode(code)
+	return err
+}
+
+// work runs the command, unless its work is done already, and records that it is.
+func (s *session) work(lease *stint.Lease, f *fenceurl.Store, claim fence.Claim) error {
+	if err := s.alreadyDone(f, claim); err != nil {
+		return err
+	}
+	code, err := s.runUnder(lease)
+	switch {
+	case err != nil:
+		return err
+	case code != 0:
+		return exitCode(code)
+	case f != nil:
+		err = s.finish(f, claim)
+	case s.once != "":
+		err = s.record(lease)
+	}
+	if err == nil && !s.asked {
+		s.keep(lease)
 	}
 	return err
 }
@@ -167,6 +196,10 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 			Data: "the command was not started", Do: "check XDG_RUNTIME_DIR and TMPDIR"}
 	}
 	defer sock.Close()
+	if g.dog, err = newWatchdog(s, filepath.Dir(sock.Path), g.clock); err != nil {
+		return 0, err
+	}
+	defer g.dog.close()
 	if err := g.startSecond(lease); err != nil {
 		return 0, err
 	}
@@ -175,11 +208,25 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 		return 0, s.lost(err, "the command was not started")
 	}
 	child, err := supervise.Start(supervise.Spec{Path: s.path, Argv: s.argv, Terminal: g.terminal,
-		Beside: g.second.Pid(), Env: s.environment(lease, sock.Path)})
+		Beside: g.second.Pid(), Env: s.environment(lease, sock.Path, g.dog)})
 	if err != nil {
 		return 0, cannotStart(err)
 	}
+	s.began = s.clock.Now()
+	s.up.started("holding " + report.Name(s.name) + fmt.Sprintf(" with token %d", lease.Token()))
+	defer func() { s.asked = g.asked != 0 }()
 	return g.watch(child)
+}
+
+// turn is the longest time between two looks at the command.
+func (s *session) turn() time.Duration { return min(s.times.Renew/2, time.Second) }
+
+// alive is called at each turn while stint does its work.
+func (s *session) alive() {
+	s.up.alive()
+	if s.held != nil && s.watchdog > 0 {
+		s.held.Beat()
+	}
 }
 
 func cannotStart(err error) error {
@@ -188,6 +235,13 @@ func cannotStart(err error) error {
 		p.Code = e.Code
 	}
 	return p
+}
+
+// stuck is the error of a command that was ended because it gave no sign of life.
+func (s *session) stuck(cause error) error {
+	return &report.Problem{Code: report.ExitLost, What: "the command of " + report.Name(s.name) + " was ended", Err: cause,
+		Data: "the lease was kept until nothing of it was left; what it had written stands",
+		Do:   "let it say \"stint beat\" (or WATCHDOG=1 to NOTIFY_SOCKET) more often, or give --watchdog a longer time"}
 }
 
 // lost is the error of a lease that ended before its work.

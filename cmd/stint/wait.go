@@ -80,6 +80,7 @@ func (s *session) await(whom string, done <-chan error, cancel func(), w *waitLi
 		case <-quiet:
 			s.out.Soon("the %s has not answered yet", whom)
 		case <-tick.C:
+			s.alive()
 			w.draw()
 		}
 	}

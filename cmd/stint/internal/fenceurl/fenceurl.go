@@ -17,7 +17,10 @@ import (
 // Store is a fence and the connection under it.
 type Store struct {
 	*sqlfence.Fence
-	db *sql.DB
+	db       *sql.DB
+	dialect  sqlfence.Dialect
+	table    string
+	numbered bool // arguments are $1, $2
 }
 
 // Open opens the store and makes the fence's table if it has none. It refuses
@@ -45,7 +48,11 @@ func Open(ctx context.Context, raw string) (*Store, error) {
 		_ = db.Close()
 		return nil, fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
 	}
-	return &Store{f, db}, nil
+	table := t.table
+	if table == "" {
+		table = "stint_fence"
+	}
+	return &Store{Fence: f, db: db, dialect: sqlfence.SQLite, table: table}, nil
 }
 
 // Close closes the connection.

@@ -104,7 +104,8 @@ func sweep(base string) {
 			_ = c.Close()
 		} else if errors.Is(err, syscall.ECONNREFUSED) {
 			_ = os.Remove(path)
-			_ = os.Remove(filepath.Dir(path)) // and nothing else in it
+			_ = os.Remove(filepath.Join(filepath.Dir(path), "n")) // of --watchdog
+			_ = os.Remove(filepath.Dir(path))                     // and nothing else in it
 		}
 	}
 }

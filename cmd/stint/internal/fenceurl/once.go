@@ -1,0 +1,128 @@
+package fenceurl
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/sqlfence"
+)
+
+// The records of jobs that are done lie beside the fence's table, in TABLE_once:
+// one row for a name and a key, which stint does not delete. What belongs to a
+// name is written under its fence only.
+
+// onceTables makes the table, and may be repeated. In MariaDB a name and a key
+// are bytes, so that no collation takes two of them for one.
+var onceTables = map[sqlfence.Dialect]string{
+	sqlfence.SQLite: `CREATE TABLE IF NOT EXISTS {t}_once (
+  name TEXT NOT NULL, once_key TEXT NOT NULL, token INTEGER NOT NULL, done_by TEXT NOT NULL, done_at INTEGER NOT NULL,
+  PRIMARY KEY (name, once_key)
+) WITHOUT ROWID`,
+}
+
+// prepare makes the table of records.
+func (s *Store) prepare(ctx context.Context) error {
+	var err error
+	for range 3 { // several that make it at once get in each other's way
+		if _, err = s.db.ExecContext(ctx, s.fill(onceTables[s.dialect])); err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return fmt.Errorf("the table of records (%s_once) cannot be made: %w", s.table, err)
+}
+
+// fill names the table, and numbers the arguments where the database wants that.
+func (s *Store) fill(query string) string {
+	query = strings.ReplaceAll(query, "{t}", s.table)
+	if !s.numbered {
+		return query
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			fmt.Fprintf(&b, "$%d", i)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// text is a name or a key as the table keeps it.
+func (s *Store) text(v string) any {
+	if s.dialect == sqlfence.SQLite || s.numbered {
+		return v
+	}
+	return []byte(v)
+}
+
+// RecordedBy says by whom, and when, key of name was recorded done; "" if it was
+// not. After a raise of name, the answer stands until that grant itself finishes
+// or a later one is raised.
+func (s *Store) RecordedBy(ctx context.Context, name, key string) (string, error) {
+	var by string
+	var token, at int64
+	read := func() error {
+		return s.db.QueryRowContext(ctx, s.fill(`SELECT done_by, token, done_at FROM {t}_once WHERE name = ? AND once_key = ?`),
+			s.text(name), s.text(key)).Scan(&by, &token, &at)
+	}
+	err := read()
+	if err != nil && !errors.Is(err, sql.ErrNoRows) { // perhaps there is no table yet
+		if err := s.prepare(ctx); err != nil {
+			return "", err
+		}
+		err = read()
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("by %s (token %d) at %s", by, token, time.UnixMilli(at).Format("2006-01-02 15:04:05")), nil
+}
+
+// FinishOnce sets DONE and records key, in one transaction. Like Finish, it
+// refuses a claim that a later one has followed. Repeating it is harmless.
+func (s *Store) FinishOnce(ctx context.Context, c fence.Claim, key, by string) error {
+	// The command may have written under the grant, and counted by itself.
+	own, err := fence.Resume(c.Name, c.Grant)
+	if err != nil {
+		return err
+	}
+	for {
+		err = s.InTx(ctx, own, nil, func(tx *sql.Tx) error {
+			var n int
+			err := tx.QueryRowContext(ctx, s.fill(`SELECT COUNT(*) FROM {t}_once WHERE name = ? AND once_key = ?`), s.text(c.Name), s.text(key)).Scan(&n)
+			if err != nil {
+				return err
+			}
+			if n == 0 { // nobody else can add it: the fence's row is locked
+				_, err = tx.ExecContext(ctx, s.fill(`INSERT INTO {t}_once (name, once_key, token, done_by, done_at) VALUES (?, ?, ?, ?, ?)`),
+					s.text(c.Name), s.text(key), int64(c.Grant.Token), by, time.Now().UnixMilli())
+				if err != nil {
+					return err
+				}
+			}
+			return s.FinishTx(ctx, tx, c)
+		})
+		switch {
+		case err == nil, errors.Is(err, fence.ErrCommitted):
+			return nil
+		case errors.Is(err, fence.ErrUnknown) && ctx.Err() == nil: // again: it settles first
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

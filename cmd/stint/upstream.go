@@ -1,0 +1,56 @@
+package main
+
+import (
+	"os"
+	"time"
+
+	"github.com/stint-dev/stint/cmd/stint/internal/notify"
+)
+
+// upstream is the manager that stint itself is a service of, such as systemd
+// with Type=notify. Where there is none, nothing is said. One goroutine calls
+// alive; say may be called by any.
+type upstream struct {
+	there bool
+	every time.Duration // it wants to hear from us; zero: it does not
+	ready bool
+	last  time.Time
+}
+
+func newUpstream() *upstream {
+	return &upstream{there: os.Getenv("NOTIFY_SOCKET") != "", every: notify.Watchdog() / 3}
+}
+
+func (u *upstream) say(state string) {
+	if u != nil && u.there {
+		notify.Send(state)
+	}
+}
+
+// extension is what a wait for the lease asks for again and again, so that a
+// manager with a start timeout waits along.
+const extension = 30 * time.Second
+
+// alive says that stint works, as often as is wanted.
+func (u *upstream) alive() {
+	if u == nil || !u.there {
+		return
+	}
+	every, state := u.every, "WATCHDOG=1"
+	if !u.ready {
+		every, state = extension/4, "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=30000000"
+		if u.every > 0 {
+			every = min(every, u.every)
+		}
+	}
+	if every > 0 && time.Since(u.last) >= every {
+		u.last = time.Now()
+		u.say(state)
+	}
+}
+
+// started says that the lease is held and the command runs.
+func (u *upstream) started(status string) {
+	u.ready = true
+	u.say("READY=1\nSTATUS=" + status)
+}
