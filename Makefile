@@ -40,7 +40,7 @@ lint: need $(STATICCHECK) ## gofmt, vet (Linux and macOS), staticcheck
 	@out=$$(gofmt -l .); \
 	  [ -z "$$out" ] || { echo "not formatted; run gofmt -w on:"; echo "$$out"; exit 1; }
 	$(GO) vet work
-	GOOS=darwin CGO_ENABLED=0 $(GO) vet -gcflags='all=-N -l' ./... ./backends/... ./backends/sqlite/... ./cmd/stint/...
+	GOOS=darwin CGO_ENABLED=0 $(GO) vet -gcflags='all=-N -l' ./... ./backends/... ./backends/pgfence/... ./backends/sqlite/... ./cmd/stint/...
 	$(STATICCHECK) work
 
 # The linter is pinned in a module of its own, outside go.work, so that its
