@@ -69,3 +69,6 @@ func FromContext(ctx context.Context) (fence.Claim, bool) {
 	c, ok := ctx.Value(key{}).(fence.Claim)
 	return c, ok
 }
+
+// Drains reports whether a later holder may end the handler (Options.Drain).
+func (p *Pass) Drains() bool { return p.gate.o.Drain > 0 }
