@@ -9,7 +9,8 @@
 // election, Sweeper gives back orphans, Successor takes over as a single writer,
 // and Payer does one effect at a remote side that knows no tokens. Sharer keeps the
 // locks of many holders under one lease of a lock service. Lessor is the other
-// side: what a lock service grants, and takes away.
+// side: what a lock service grants, and takes away. Quorum is a client of Redlock,
+// which is not safe, and is here to be shown.
 //
 // Rules names the safety rules that each of them keeps, so that a simulator can
 // leave one out and show what it is for.

@@ -66,6 +66,8 @@ func heard(ev Event) string {
 			return fmt.Sprintf("looked #%d %q: held by %v", ev.Try, ev.Name, ev.State.Grant)
 		}
 		return fmt.Sprintf("looked #%d %q: free", ev.Try, ev.Name)
+	case Lent:
+		return fmt.Sprintf("lent by %d: %v", ev.Master, ev.Yes)
 	case Fetched:
 		return fmt.Sprintf("fetched #%d: %v", ev.Try, ev.Receipt)
 	case Noted:
@@ -118,6 +120,7 @@ func TestTranscripts(t *testing.T) {
 		"lessor_checkpoint":     tapeCheckpoint,
 		"payer_pending":         tapePayer,
 		"sharer_lost_create":    tapeSharer,
+		"quorum_clock":          tapeQuorum,
 	} {
 		tape := &tape{}
 		play(t, tape)

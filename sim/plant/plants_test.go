@@ -86,4 +86,9 @@ var plants = []plant{
 	{"delete a shared lock once only", "sharer.go", "\t\tif s.now >= d.next {", "\t\tif s.now < d.next {"},
 	{"keep a key that nobody knows", "sharer_round.go", "if s.off(ShareUnknown) {", "if !s.off(ShareUnknown) {"},
 	{"delete a key that is being created", "sharer_round.go", "if s.lock(key) == nil && !s.begun(key) {", "if s.lock(key) == nil {"},
+
+	// The quorum.
+	{"take a majority of those that answered", "quorum.go", "\tof := q.cfg.Masters\n", "\tof := len(q.cfg.Reach) - len(q.left)\n"},
+	{"hold the time that acquiring took", "quorum.go", "if q.cfg.Without&QuorumElapsed != 0 {", "if q.cfg.Without&QuorumElapsed == 0 {"},
+	{"give back to nobody", "quorum.go", "if q.cfg.Without&QuorumGiveBack == 0 {", "if q.cfg.Without&QuorumGiveBack != 0 {"},
 }

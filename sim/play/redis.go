@@ -87,7 +87,7 @@ func (st *stage) addClient(p script.Part, m *world.Machine) {
 	length := p.Duration("ttl", st.Times.Length)
 	start := func() {
 		sent := st.w.Now()
-		all.r.Acquire(m, Job, p.Name, length, list, func(r redis.Result) {
+		all.r.Acquire(m, Job, p.Name, length, list, func(r protocol.Counted) {
 			if !r.Held {
 				st.log(m.Name, world.Event{What: "refused", Name: Job, Count: len(r.Got), Why: "no majority: only " + numbers(r.Got)})
 				return

@@ -102,15 +102,15 @@ func TestAPlainDeleteReleasesAnothersLock(t *testing.T) {
 }
 
 // redlock is five masters, and two clients that reach three of them each.
-func redlock(persist bool) (w *world.World, r *Redlock, acquire func(client string, masters ...int) Result) {
+func redlock(persist bool) (w *world.World, r *Redlock, acquire func(client string, masters ...int) protocol.Counted) {
 	w = world.New(1)
 	r = NewRedlock(w, RedlockConfig{Persist: persist})
-	acquire = func(client string, masters ...int) (res Result) {
+	acquire = func(client string, masters ...int) (res protocol.Counted) {
 		m := w.Find(client)
 		if m == nil {
 			m = w.Machine(client)
 		}
-		r.Acquire(m, "job", "value of "+client, 10*sec, masters, func(x Result) { res = x })
+		r.Acquire(m, "job", "value of "+client, 10*sec, masters, func(x protocol.Counted) { res = x })
 		w.Run(w.Now() + 100*time.Millisecond)
 		return res
 	}

@@ -2,11 +2,11 @@ package redis
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/world"
 )
 
@@ -24,6 +24,7 @@ type Redlock struct {
 	w       *world.World
 	cfg     RedlockConfig
 	masters []*server
+	clients map[string]*client // by name and value; looked up only
 }
 
 // NewRedlock makes the machines of the masters.
@@ -37,7 +38,7 @@ func NewRedlock(w *world.World, cfg RedlockConfig) *Redlock {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 50 * time.Millisecond
 	}
-	r := &Redlock{w: w, cfg: cfg}
+	r := &Redlock{w: w, cfg: cfg, clients: map[string]*client{}}
 	for i := range cfg.Masters {
 		r.masters = append(r.masters, newServer(w.Machine(fmt.Sprintf("%s%d", cfg.Prefix, i+1)), cfg.Persist))
 	}
@@ -64,42 +65,70 @@ func (r *Redlock) Holds(name, value string) []int {
 	return held
 }
 
-// Result is the end of an Acquire.
-type Result struct {
-	Held     bool
-	Got      []int         // masters, from 1, that have said yes
-	Validity time.Duration // of the lock, from now: its length minus the time that acquiring took
+// client drives a protocol.Quorum, which decides.
+type client struct {
+	r     *Redlock
+	from  *world.Machine
+	q     *protocol.Quorum
+	name  string
+	alarm *world.Alarm
+	done  func(protocol.Counted)
 }
 
-// Acquire asks the masters of a list (all, if it is empty) in parallel, by the
-// documented steps: read the time, SET NX PX everywhere with a short timeout;
-// held with a majority of all masters in less time than the length; else release
-// everywhere, even where it seemed to fail. The time is the client's monotonic
-// clock. done is called once.
-func (r *Redlock) Acquire(from *world.Machine, name, value string, length time.Duration, masters []int, done func(Result)) {
-	if len(masters) == 0 {
-		for i := range r.masters {
-			masters = append(masters, i+1)
-		}
+// client is the one of a name and a value. Who releases what it has never asked
+// for is one, too.
+func (r *Redlock) client(from *world.Machine, cfg protocol.QuorumConfig, again bool) *client {
+	key := cfg.Name + "=" + cfg.Value
+	c := r.clients[key]
+	if c == nil || again {
+		cfg.Masters, cfg.Timeout = len(r.masters), r.cfg.Timeout
+		c = &client{r: r, from: from, q: protocol.NewQuorum(cfg), name: cfg.Name, done: func(protocol.Counted) {}}
+		r.clients[key] = c
 	}
-	a := &attempt{r: r, from: from, name: name, value: value, length: length, left: len(masters), done: done}
-	start := from.Mono.Now()
-	a.elapsed = func() time.Duration { return from.Mono.Now().Sub(start) }
-	a.alarm = from.Mono.After(r.cfg.Timeout, a.end)
-	for _, i := range masters {
-		answered := false
-		one := func(yes bool) {
-			if !answered {
-				answered = true
-				a.answer(i, yes)
+	return c
+}
+
+// Acquire asks the masters of a list (all, if it is empty) in parallel. The time is
+// the client's monotonic clock. done is called once.
+func (r *Redlock) Acquire(from *world.Machine, name, value string, length time.Duration, masters []int, done func(protocol.Counted)) {
+	c := r.client(from, protocol.QuorumConfig{Name: name, Value: value, Length: length, Reach: masters}, true)
+	c.done = done
+	c.step(protocol.Start{})
+}
+
+// Release deletes a name on every master that keeps it for the value.
+func (r *Redlock) Release(from *world.Machine, name, value string) {
+	r.client(from, protocol.QuorumConfig{Name: name, Value: value}, false).step(protocol.Release{})
+}
+
+func (c *client) step(e protocol.Event) {
+	for _, effect := range c.q.Step(c.from.Mono.Now(), e) {
+		switch e := effect.(type) {
+		case protocol.Arm:
+			c.alarm.Stop()
+			c.alarm = nil
+			if e.At != 0 {
+				c.alarm = c.from.Mono.Alarm(e.At, world.OrderTimer, func() { c.step(protocol.Tick{}) })
 			}
+		case protocol.Borrow:
+			c.borrow(e)
+		case protocol.Return:
+			c.giveBack(e)
+		case protocol.Counted:
+			c.counted(e)
 		}
-		s := r.masters[i-1]
-		reach(from, s.m, func(answer func(func())) {
-			yes := s.setNX(name, value, from.Name, length)
-			s.saved(func() { answer(func() { one(yes) }) })
-		}, func() { one(false) })
 	}
+}
+
+func (c *client) borrow(e protocol.Borrow) {
+	s := c.r.masters[e.Master-1]
+	lent := func(yes bool) func() {
+		return func() { c.step(protocol.Lent{Master: e.Master, Yes: yes}) }
+	}
+	reach(c.from, s.m, func(answer func(func())) {
+		yes := s.setNX(e.Name, e.Value, c.from.Name, e.Length)
+		s.saved(func() { answer(lent(yes)) })
+	}, lent(false))
 }
 
 func (s *server) setNX(name, value, holder string, length time.Duration) bool {
@@ -112,64 +141,25 @@ func (s *server) setNX(name, value, holder string, length time.Duration) bool {
 	return true
 }
 
-// Release deletes a name on every master that keeps it for the value.
-func (r *Redlock) Release(from *world.Machine, name, value string) {
-	for _, s := range r.masters {
-		reach(from, s.m, func(func(func())) {
-			if e := s.get(name); e != nil && e.value.Nonce == value {
-				s.drop(name)
-				s.log(world.Event{What: "key-deleted", Name: name, Peer: from.Name, Why: "released"})
-				s.saved(func() {})
-			}
-		}, func() {})
-	}
+func (c *client) giveBack(e protocol.Return) {
+	s := c.r.masters[e.Master-1]
+	reach(c.from, s.m, func(func(func())) {
+		if kept := s.get(e.Name); kept != nil && kept.value.Nonce == e.Value {
+			s.drop(e.Name)
+			s.log(world.Event{What: "key-deleted", Name: e.Name, Peer: c.from.Name, Why: "released"})
+			s.saved(func() {})
+		}
+	}, func() {})
 }
 
-// attempt is an Acquire under way.
-type attempt struct {
-	r           *Redlock
-	from        *world.Machine
-	name, value string
-	length      time.Duration
-	elapsed     func() time.Duration
-	left        int
-	got         []int
-	alarm       *world.Alarm
-	over        bool
-	done        func(Result)
-}
-
-func (a *attempt) answer(master int, yes bool) {
-	if a.over {
-		return
+func (c *client) counted(counted protocol.Counted) {
+	e := world.Event{
+		Who: c.from.Name, What: "redlock-failed", Name: c.name, Count: len(counted.Got),
+		Why: "of the masters " + strings.Trim(strings.ReplaceAll(fmt.Sprint(counted.Got), " ", ", "), "[]"),
 	}
-	a.left--
-	if yes {
-		a.got = append(a.got, master)
-		slices.Sort(a.got)
+	if counted.Held {
+		e.What, e.Until = "redlock-held", c.r.w.Now()+counted.Validity
 	}
-	if a.left == 0 {
-		a.end()
-	}
-}
-
-// end is when all have answered, or the time for it is over.
-func (a *attempt) end() {
-	a.over = true
-	a.alarm.Stop()
-	took := a.elapsed()
-	res := Result{Got: a.got, Validity: a.length - took}
-	res.Held = len(a.got) > len(a.r.masters)/2 && took < a.length
-	if !res.Held {
-		a.r.Release(a.from, a.name, a.value)
-		res.Validity = 0
-	}
-	e := world.Event{Who: a.from.Name, What: "redlock-held", Name: a.name, Count: len(a.got), Why: "of the masters " + strings.Trim(strings.ReplaceAll(fmt.Sprint(a.got), " ", ", "), "[]")}
-	if res.Held {
-		e.Until = a.r.w.Now() + res.Validity
-	} else {
-		e.What = "redlock-failed"
-	}
-	a.r.w.Log.Add(e)
-	a.done(res)
+	c.r.w.Log.Add(e)
+	c.done(counted)
 }
