@@ -6,8 +6,8 @@
 // Holder is one attempt to hold one name: it acquires, renews, stops and
 // releases, and settles every request whose answer was lost. Observer does the
 // same at a register that can only compare and swap, Candidate stands in an
-// election, Sweeper gives back orphans, Successor takes over as a single writer,
-// and Payer does one effect at a remote side that knows no tokens. Sharer keeps the
+// election, Sweeper gives back orphans, Incumbent is the single writer that a flag
+// names and Successor takes over from it, and Payer does one effect at a remote side that knows no tokens. Sharer keeps the
 // locks of many holders under one lease of a lock service. Lessor is the other
 // side: what a lock service grants, and takes away. Quorum is a client of Redlock,
 // which is not safe, and is here to be shown.

@@ -15,7 +15,7 @@ const (
 	RuleFence           Rules = 1 << iota // store: a write with a token below the fence is refused
 	RuleEqual                             // store: an equal token is the current holder's, and is let in
 	RuleRaiseFirst                        // worker: the raise comes before any read
-	RuleMargin                            // holder, observer: the stop time lies a margin before the deadline
+	RuleMargin                            // holder, observer, incumbent: the stop time lies a margin before the deadline
 	RuleMonotonic                         // driver: a machine's clock never steps; without it, the wall clock
 	RuleSentAt                            // holder, observer: a lease counts from when the request was sent; without it, from the answer
 	RuleConditional                       // holder: a release releases its own grant only; without it, whatever is there

@@ -2,10 +2,10 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/world"
@@ -53,20 +53,21 @@ type Writer struct {
 	flag  *Flag
 	cfg   WriterConfig
 	s     *protocol.Successor
-	alarm *world.Alarm
+	i     *protocol.Incumbent // nil: it may not write
+	alarm *world.Alarm        // of the successor
+	again *world.Alarm        // of the incumbent
 	grant fence.Grant
-	stop  authority.Instant
 	seq   int64
 	next  int // entry of the ledger
 	n     int
-	open  bool
+	wrote bool // since it last began
 	flips map[int]*world.Alarm
 }
 
 // NewWriter makes a writer that waits for Start or Promote.
 func NewWriter(s *Stage, m *world.Machine, flag *Flag, cfg WriterConfig) *Writer {
 	w := &Writer{stage: s, m: m, flag: flag, cfg: cfg, flips: map[int]*world.Alarm{}}
-	m.OnCrash(func() { w.open, w.stop, w.alarm, w.flips = false, 0, nil, map[int]*world.Alarm{} })
+	m.OnCrash(func() { w.i, w.alarm, w.again, w.flips = nil, nil, nil, map[int]*world.Alarm{} })
 	m.OnStart(func() {
 		if w.s != nil { // whatever the last start knew of the wait is gone
 			w.Promote()
@@ -86,34 +87,58 @@ func (w *Writer) Start() {
 }
 
 func (w *Writer) begin() {
-	w.open = true
-	w.refresh()
+	w.i = protocol.NewIncumbent(protocol.IncumbentConfig{
+		Grant: w.grant, Length: w.cfg.Times.Length, Margin: w.cfg.Times.Margin, Refresh: w.cfg.Refresh, Without: w.stage.Without,
+	})
+	w.wrote = false
+	w.right(w.i, protocol.Start{})
 }
 
-// refresh reads the flag: while it names this writer, the right to write counts
-// on from when the question was sent.
-func (w *Writer) refresh() {
-	sent := w.m.Mono.Now()
-	w.flag.at(w.m, func() func() {
-		mine := w.flag.grant == w.grant
-		return func() {
-			if !mine {
-				w.close("the flag names another Region")
-				return
+// right tells the machine of the writer's right of an event.
+func (w *Writer) right(i *protocol.Incumbent, e protocol.Event) {
+	if i == nil || i != w.i {
+		return
+	}
+	for _, effect := range i.Step(w.m.Mono.Now(), e) {
+		switch e := effect.(type) {
+		case protocol.Arm:
+			w.again.Stop()
+			w.again = nil
+			if e.At != 0 {
+				w.again = w.m.Mono.Alarm(e.At, world.OrderTimer, func() { w.right(i, protocol.Tick{}) })
 			}
-			first := w.stop == 0
-			w.stop = sent.Add(w.cfg.Times.Length - w.margin())
-			w.stage.log(w.m, world.Event{What: "refreshed", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Stop: w.stage.trueTime(w.m.Mono, w.stop)})
-			if first {
-				w.writes()
-			}
+		case protocol.ReadFlag:
+			w.flag.at(w.m, func() func() {
+				g := w.flag.grant
+				return func() { w.right(i, protocol.FlagRead{Try: e.Try, Grant: g}) }
+			})
+		case protocol.Kept:
+			w.kept(e)
+		case protocol.Ended:
+			w.ended(e.End)
 		}
-	})
-	w.m.Mono.After(w.cfg.Refresh, func() {
-		if w.open {
-			w.refresh()
-		}
-	})
+	}
+}
+
+// kept is a good reading of the flag; the first one lets it write.
+func (w *Writer) kept(e protocol.Kept) {
+	w.stage.log(w.m, world.Event{What: "refreshed", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Stop: w.stage.trueTime(w.m.Mono, e.Stop)})
+	if !w.wrote {
+		w.wrote = true
+		w.writes(w.i)
+	}
+}
+
+func (w *Writer) ended(e protocol.End) {
+	w.i = nil
+	switch e.Reason {
+	case protocol.TakenOver:
+		w.stops("the flag names another Region")
+	case protocol.Expired:
+		w.stops("its last good reading of the flag is a lease ago")
+	default:
+		w.stops(e.Err.Error())
+	}
 }
 
 func (w *Writer) margin() time.Duration {
@@ -123,20 +148,19 @@ func (w *Writer) margin() time.Duration {
 	return w.cfg.Times.Margin
 }
 
-func (w *Writer) close(why string) {
-	if w.open {
-		w.open = false
-		w.stage.log(w.m, world.Event{What: "stops-writing", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Why: why})
-	}
+func (w *Writer) stops(why string) {
+	w.stage.log(w.m, world.Event{What: "stops-writing", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Why: why})
 }
 
+var errRefused = errors.New("the store refused its write")
+
 // writes writes for as long as the right is young enough, by its own clock.
-func (w *Writer) writes() {
-	if !w.open {
+func (w *Writer) writes(i *protocol.Incumbent) {
+	if i != w.i {
 		return
 	}
-	if w.m.Mono.Now() >= w.stop {
-		w.close("its last good reading of the flag is a lease ago")
+	if !i.Holding(w.m.Mono.Now()) {
+		w.right(i, protocol.Lapse{})
 		return
 	}
 	w.n++
@@ -144,10 +168,10 @@ func (w *Writer) writes() {
 	w.stage.Store.Write(w.m, write, func(p Progress, err error) {
 		w.seq, w.next = p.Seq, p.Next
 		if err != nil {
-			w.close("the store refused its write")
+			w.right(i, protocol.Cancel{Cause: errRefused})
 		}
 	})
-	w.m.Mono.After(w.cfg.Every, w.writes)
+	w.m.Mono.After(w.cfg.Every, func() { w.writes(i) })
 }
 
 func (w *Writer) raise(reply func(error)) {
@@ -191,7 +215,10 @@ func (w *Writer) step(e protocol.Event) {
 			w.stage.log(w.m, world.Event{What: "may-write", Name: w.cfg.Name, Epoch: uint64(e.Grant.Token)})
 			w.begin()
 		case protocol.Ended:
-			w.close(e.End.Reason.String())
+			if w.i != nil {
+				w.i = nil
+				w.stops(e.End.Reason.String())
+			}
 		}
 	}
 }

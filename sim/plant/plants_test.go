@@ -91,4 +91,9 @@ var plants = []plant{
 	{"take a majority of those that answered", "quorum.go", "\tof := q.cfg.Masters\n", "\tof := len(q.cfg.Reach) - len(q.left)\n"},
 	{"hold the time that acquiring took", "quorum.go", "if q.cfg.Without&QuorumElapsed != 0 {", "if q.cfg.Without&QuorumElapsed == 0 {"},
 	{"give back to nobody", "quorum.go", "if q.cfg.Without&QuorumGiveBack == 0 {", "if q.cfg.Without&QuorumGiveBack != 0 {"},
+
+	// The incumbent.
+	{"count a writer's right from the answer", "incumbent.go", "i.reads[at].sent.Add(i.cfg.Length-i.cfg.Margin)", "i.now.Add(i.cfg.Length-i.cfg.Margin)"},
+	{"write on under another's flag", "incumbent.go", "case ev.Grant != i.cfg.Grant:", "case ev.Grant != i.cfg.Grant && i.over:"},
+	{"keep a writer's right beyond its time", "incumbent.go", "now < i.stop }", "now < i.stop.Add(1<<40) }"},
 }
