@@ -15,6 +15,7 @@ type ObserverConfig struct {
 	Holder      string
 	Poll        time.Duration // look at a held record this often; zero: once a second
 	Longest     time.Duration // the largest lease length of any client of the register; zero: the record's own
+	OwnWait     bool          // a simulator's: a claim waits this client's own length, whatever the record says
 	ClaimMargin time.Duration // where clock-free is left out: added to the time in the record
 }
 

@@ -56,6 +56,9 @@ func (o *Observer) claimAt() Instant {
 	if o.version == "" || o.seen.Holder == "" {
 		return o.seenAt
 	}
+	if o.cfg.OwnWait {
+		return o.seenAt.Add(o.cfg.Times.Length)
+	}
 	return o.seenAt.Add(max(o.seen.Length, o.cfg.Longest))
 }
 

@@ -255,6 +255,13 @@ func TestAClaimWaitsForTheLongestLease(t *testing.T) {
 		if d.claimed != at(c.claims) {
 			t.Errorf("a record of %v where %v is the longest: claimed at %v, want %v", c.record, c.longest, d.claimed, c.claims)
 		}
+		r = &register{t: t, version: 1, last: 1, record: Record{Holder: "x", Length: c.record, Write: "x-1"}}
+		d = r.user(ObserverConfig{Longest: c.longest, OwnWait: true, Config: Config{Prefix: "e"}})
+		d.step(Start{})
+		r.to(40 * sec)
+		if d.claimed != at(10*sec) { // the wrong order, which a simulator shows
+			t.Errorf("with its own wait: claimed at %v", d.claimed)
+		}
 	}
 }
 

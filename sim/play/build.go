@@ -218,9 +218,12 @@ func (st *stage) addSweeper(p script.Part, m *world.Machine) {
 }
 
 func (st *stage) addObserver(p script.Part, m *world.Machine) {
+	times := st.Times
+	times.Length = p.Duration("ttl", times.Length)
 	o := actor.NewObserver(&st.Stage, m, st.item, protocol.ObserverConfig{
-		Config: protocol.Config{Name: st.item.Key, Times: st.Times, Wait: p.Text("wait") != "no"},
-		Holder: p.Name, Poll: p.Duration("poll", 0), ClaimMargin: p.Duration("margin", 0),
+		Config:  protocol.Config{Name: st.item.Key, Times: times, Wait: p.Text("wait") != "no"},
+		OwnWait: p.Text("claims-after") == "own",
+		Holder:  p.Name, Poll: p.Duration("poll", 0), ClaimMargin: p.Duration("margin", 0),
 	})
 	st.observers = append(st.observers, o)
 	st.verbs[p.Name] = func(what string, args []string) bool {

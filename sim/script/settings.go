@@ -78,6 +78,7 @@ func Settings() []Setting {
 		worded("answers", "whether keep-alives may overlap, so that any answer counts for the last one", "matched", "any"),
 		worded("leases", "who keeps the leases behind a gateway alive", "clients", "gateway"),
 		worded("restored", "what a restore brings back beside the counter", "nothing", "keys"),
+		worded("claims-after", "how long a claimant waits: as long as the record says, or its own lease length", "record", "own"),
 		worded("unknown", "what becomes of a key under a shared lease that nobody in its process knows", "deleted", "kept"),
 		timed("checkpoints", 0, time.Hour, "how often the lock service writes down what is left of its leases; 0: never"),
 	}

@@ -115,7 +115,7 @@ var workerParams = machineParams(params{
 // actorKinds are those who take part.
 var actorKinds = map[string]params{
 	"worker":    workerParams,
-	"observer":  machineParams(params{"poll": pauses, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord()}),
+	"observer":  machineParams(params{"poll": pauses, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord(), "ttl": anyTime, "claims-after": isWord("record", "own")}),
 	"candidate": machineParams(params{"count": isInt(1, 100_000), "loops": yesNo, "slow": anyTime, "next-term": isWord("after", "at-once")}),
 	"sweeper":   machineParams(params{"every": pauses, "again": pauses, "brake": isInt(0, 1_000_000)}),
 	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": anyTime, "margin": anyTime}),
