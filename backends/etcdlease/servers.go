@@ -44,5 +44,13 @@ func (s *Servers) Explain(err error) error { return s.conn.words.explain(err) }
 // ExplainRead is Explain for a request that would have changed nothing.
 func (s *Servers) ExplainRead(err error) error { return s.conn.words.explainRead(err) }
 
+// Trouble is what is known to be wrong with one of Hosts, in plain words, or nil.
+func (s *Servers) Trouble(host string) error {
+	w := s.conn.words.wires
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state(host)
+}
+
 // Close ends the connection.
 func (s *Servers) Close() { s.conn.close() }

@@ -31,10 +31,23 @@ func (e *etcdFlags) dial() (*etcdlease.Servers, error) {
 	return s, nil
 }
 
-// refused is what the nodes did not do.
+// unread is what the nodes did not tell.
+func (e *etcdFlags) unread(s *etcdlease.Servers, what string, err error) error {
+	return e.problem(what, "nothing was changed", s.ExplainRead(err), err)
+}
+
+// refused is a change that the nodes did not make, or did not say so.
 func (e *etcdFlags) refused(s *etcdlease.Servers, what string, err error) error {
-	plain := s.Explain(err)
-	p := &report.Problem{Code: report.ExitService, What: what, Err: plain, Data: "nothing was changed"}
+	data := "nothing was changed"
+	// The words differ where the outcome is open.
+	if s.Explain(err).Error() != s.ExplainRead(err).Error() {
+		data = "look whether it was done; to do it again is harmless"
+	}
+	return e.problem(what, data, s.Explain(err), err)
+}
+
+func (e *etcdFlags) problem(what, data string, plain, err error) error {
+	p := &report.Problem{Code: report.ExitService, What: what, Err: plain, Data: data}
 	if errors.Is(plain, context.DeadlineExceeded) || status.Code(err) == codes.Unavailable {
 		p.Do = "look whether stint serve runs there (where users are set up, a login takes more than half of the nodes), and check --authority and STINT_AUTHORITY"
 	}

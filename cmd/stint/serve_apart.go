@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -46,7 +47,7 @@ func (e *etcdFlags) askApart(ctx context.Context) (clusterStatus, bool) {
 			case err == nil || errors.Is(err, rpctypes.ErrUserEmpty):
 				n.Answers, n.Problems = true, []string{noLogin}
 			default:
-				n.Problems = []string{s.ExplainRead(err).Error()}
+				n.Problems = []string{cmp.Or(s.Trouble(host), s.ExplainRead(err)).Error()}
 			}
 		})
 	}

@@ -83,7 +83,7 @@ func (e *etcdFlags) status(asJSON bool) error {
 			st, alive = e.askApart(ctx)
 		}
 		if !alive {
-			return e.refused(s, "the nodes cannot be asked", err)
+			return e.unread(s, "the nodes cannot be asked", err)
 		}
 	}
 	if asJSON {
@@ -182,14 +182,14 @@ func (st clusterStatus) write(w io.Writer) error {
 	if st.Leases != nil {
 		leases = fmt.Sprint(*st.Leases)
 	}
-	leader := st.Leader
+	leader, counter := st.Leader, fmt.Sprint(st.Revision)
 	switch {
 	case st.NoLogin:
-		leader, leases = "not known, most likely none: nobody can log in", "(not known)"
+		leader, leases, counter = "not known, most likely none: nobody can log in", "(not known)", "(not known)"
 	case leader == "":
 		leader = "none: nobody is granted anything"
 	}
-	fmt.Fprintf(w, "leader    %s\nrevision  %d\nleases    %s\n\n", report.Clean(leader), st.Revision, leases)
+	fmt.Fprintf(w, "leader    %s\nrevision  %s\nleases    %s\n\n", report.Clean(leader), counter, leases)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tADDRESS\tSTATE\tREVISION\tDISK\tUSED\tQUOTA")
 	for _, n := range st.Nodes {

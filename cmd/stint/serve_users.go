@@ -79,7 +79,7 @@ func (o *userFlags) list(asJSON bool) error {
 	defer cancel()
 	users, err := etcdnode.Users(ctx, s.Client)
 	if err != nil {
-		return o.refused(s, "the users could not be listed", err)
+		return o.unread(s, "the users could not be listed", err)
 	}
 	if asJSON {
 		return report.JSON(os.Stdout, users)

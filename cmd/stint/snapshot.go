@@ -62,11 +62,11 @@ func (o *snapshotFlags) snapshot(file string) error {
 	asking, done := context.WithTimeout(ctx, lookTimeout)
 	defer done()
 	if _, err := s.Client.Status(asking, s.Hosts[0]); err != nil {
-		return o.refused(s, "no snapshot was taken", err)
+		return o.unread(s, "no snapshot was taken", err)
 	}
 	t, err := etcdnode.Snapshot(ctx, s.Client, file)
 	if err != nil {
-		return o.refused(s, "no snapshot was taken", err)
+		return o.unread(s, "no snapshot was taken", err)
 	}
 	report.NewPrinter(os.Stderr).Line("saved revision %d (%d keys, %d bytes) to %s", t.Revision, t.Keys, t.Bytes, t.File)
 	if o.asJSON {
