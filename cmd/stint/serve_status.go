@@ -25,7 +25,7 @@ users are set up it takes the user root to count the leases, and with less than
 half of the nodes, where nobody can log in, it is only told which of them answer.
 
 Exit code 0: there is a leader, and no node complains. 69: there is none, or
-nobody answers, or a node complains.`
+nobody answers, or a node complains, or leases that have ended are not removed.`
 
 // nodeStatus is one node of the JSON of stint serve status. Its fields are
 // stable: fields are added, not renamed.
@@ -47,7 +47,8 @@ type nodeStatus struct {
 type clusterStatus struct {
 	Leader   string       `json:"leader"` // name; empty: none
 	Revision int64        `json:"revision"`
-	Leases   *int         `json:"leases"` // of clients, each for all its locks of one length; null: may not be asked
+	Leases   *int         `json:"leases"`                   // of clients, each for all its locks of one length; null: may not be asked
+	Overdue  int          `json:"overdue_leases,omitempty"` // of those: ended long ago, and not removed
 	Nodes    []nodeStatus `json:"nodes"`
 	// NoLogin: nobody can log in, so more is not known than who answers.
 	NoLogin bool `json:"no_login,omitempty"`
@@ -132,7 +133,7 @@ func askCluster(ctx context.Context, s *etcdlease.Servers) (clusterStatus, error
 		defer cancel()
 		if l, err := s.Client.Leases(short); err == nil {
 			n := len(l.Leases)
-			st.Leases = &n
+			st.Leases, st.Overdue = &n, overdue(short, s.Client, l.Leases)
 		}
 	}
 	return st, nil
@@ -182,6 +183,9 @@ func (st clusterStatus) write(w io.Writer) error {
 	if st.Leases != nil {
 		leases = fmt.Sprint(*st.Leases)
 	}
+	if st.Overdue > 0 {
+		leases += fmt.Sprintf(", of which %d ended more than %v ago: the leader fails to remove them, see its log", st.Overdue, muchLonger)
+	}
 	leader, counter := st.Leader, fmt.Sprint(st.Revision)
 	switch {
 	case st.NoLogin:
@@ -226,7 +230,7 @@ func size(bytes int64) string {
 
 // trouble is what the exit code says.
 func (st clusterStatus) trouble() error {
-	if st.Leader == "" {
+	if st.Leader == "" || st.Overdue > 0 {
 		return exitCode(report.ExitService)
 	}
 	for _, n := range st.Nodes {
