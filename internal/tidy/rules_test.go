@@ -13,7 +13,7 @@ func leavesOutNoRule(files []source) (wrong []string) {
 			continue
 		}
 		ast.Inspect(s.ast, func(n ast.Node) bool {
-			if id, ok := n.(*ast.Ident); ok && id.Name == "Without" {
+			if id, ok := n.(*ast.Ident); ok && (id.Name == "Without" || id.Name == "OwnWait") {
 				wrong = append(wrong, s.complain(id.Pos(), "only a simulator leaves out a safety rule"))
 			}
 			return true
@@ -27,6 +27,7 @@ func TestNoDriverOfUsersLeavesOutARule(t *testing.T) {
 	sees(t, leavesOutNoRule, []example{
 		{"runtime.go", `func f() { _ = protocol.Config{Without: protocol.RuleMargin} }`, []string{"leaves out a safety rule"}},
 		{"runtime.go", `func f() { cfg.Without = 1 }`, []string{"leaves out a safety rule"}},
+		{"runtime.go", `func f() { _ = protocol.ObserverConfig{OwnWait: true} }`, []string{"leaves out a safety rule"}},
 		{"sim/actor/worker.go", `func f() { cfg.Without = 1 }`, nil},
 	})
 }
