@@ -181,6 +181,7 @@ func (a *Authority) finish(o *op, err error) {
 type errand struct {
 	batch  []*op
 	guards []*session // on which it relies
+	bold   bool       // all of it or nothing
 	m      *member
 	resp   *pb.TxnResponse
 	err    error
@@ -199,7 +200,8 @@ func (a *Authority) transmit(ctx context.Context, batch []*op) errand {
 	f := errand{batch: batch, guards: sessionsOf(batch), m: a.net.current()}
 	f.m.wake()
 	a.mu.Lock()
-	r := a.request(batch, f.guards)
+	var r *pb.TxnRequest
+	r, f.bold = a.request(batch, f.guards)
 	a.mu.Unlock()
 	f.resp, f.err = f.m.txn(ctx, r)
 	return f
@@ -211,7 +213,7 @@ func (a *Authority) land(f errand, late bool) {
 	switch {
 	case f.err == nil:
 		a.net.note(f.resp.Header.GetRaftTerm())
-		a.apply(f.batch, f.guards, f.resp)
+		a.apply(f)
 	case definite(f.err) && !answered(f.err):
 		a.fail(f.batch, f.err)
 	default:
@@ -227,30 +229,47 @@ func (a *Authority) land(f errand, late bool) {
 func answered(err error) bool { return is(err, rpctypes.ErrNoSpace) }
 
 // apply takes the answer to a Txn.
-func (a *Authority) apply(batch []*op, guards []*session, resp *pb.TxnResponse) {
+func (a *Authority) apply(f errand) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seen = max(a.seen, resp.Header.GetRevision())
-	a.full = a.full && len(guards) == 0
+	resp := f.resp
 	u := outcome{yes: resp.Succeeded, answers: resp.Responses, revision: resp.Header.GetRevision(), now: a.clock.Now()}
+	a.seen = max(a.seen, u.revision)
+	a.full = a.full && len(f.guards) == 0
 	var lost map[*session]bool // their guard has gone, and with it all places
-	if !u.yes && len(guards) > 0 {
-		n := len(u.answers) - len(guards)
-		lost = a.readGuards(guards, u.answers[n:])
+	if !u.yes && len(f.guards) > 0 {
+		n := len(u.answers) - len(f.guards)
+		lost = a.readGuards(f.guards, u.answers[n:])
 		u.answers = u.answers[:n]
 	}
-	for i, o := range batch {
+	if f.bold && !u.yes {
+		a.caution = cautious
+	}
+	failed := false
+	for i, o := range f.batch {
 		switch {
 		case lost[o.p.s]:
 			a.lose(o)
-		case len(batch) == 1:
+		case len(f.batch) == 1:
 			a.conclude(o, u)
-		case !u.yes: // a guard had changed: nothing was done
+		case !u.yes: // nothing was done: a guard had changed, or one op of a bold Txn failed
+			o.look = o.look || f.bold
 			a.again(o)
+		case f.bold:
+			n := o.kind.steps()
+			a.conclude(o, outcome{true, u.answers[:n], u.revision, u.now})
+			u.answers = u.answers[n:]
 		default:
 			inner := resp.Responses[i].GetResponseTxn()
+			failed = failed || !inner.Succeeded
 			a.conclude(o, outcome{inner.Succeeded, inner.Responses, u.revision, u.now})
 		}
+	}
+	switch {
+	case failed:
+		a.caution = cautious
+	case !f.bold && len(f.batch) > 1 && u.yes && a.caution > 0:
+		a.caution--
 	}
 }
 

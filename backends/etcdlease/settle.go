@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -121,11 +122,9 @@ func (a *Authority) settled(o *op, kv *mvccpb.KeyValue) {
 
 // sessionsOf are those on whose guards a batch relies.
 func sessionsOf(batch []*op) []*session {
-	seen := map[*session]bool{}
-	var all []*session
+	var all []*session // a few
 	for _, o := range batch {
-		if !o.kind.removes() && !seen[o.p.s] {
-			seen[o.p.s] = true
+		if !o.kind.removes() && !slices.Contains(all, o.p.s) {
 			all = append(all, o.p.s)
 		}
 	}
