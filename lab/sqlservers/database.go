@@ -47,8 +47,8 @@ func (s *Server) Database(t TB, o Options) *Database {
 		}
 	}
 	t.Cleanup(func() {
-		if s.Pid() == 0 {
-			return
+		if s.own {
+			return // it goes with its server, which may be down
 		}
 		if s.Kind == sqlnode.MariaDB {
 			s.Admin(t, "DROP DATABASE "+name, "DROP USER "+d.User+"@'127.0.0.1'")

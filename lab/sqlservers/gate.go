@@ -189,6 +189,7 @@ type stream struct {
 // answers carries what the server says.
 func (s *stream) answers() {
 	defer s.client.Close()
+	defer s.once.Do(func() { close(s.answered) })
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := s.server.Read(buf)
@@ -198,7 +199,6 @@ func (s *stream) answers() {
 			}
 		}
 		if err != nil {
-			s.once.Do(func() { close(s.answered) })
 			return
 		}
 	}
@@ -248,7 +248,7 @@ func (s *stream) requests() {
 		case HeldBack:
 			s.client.Close()
 			<-deliver
-			s.mute()
+			s.mute() // so that it counts as answered when something comes now
 			if _, err := s.server.Write(m); err == nil {
 				<-s.answered
 			}

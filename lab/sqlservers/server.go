@@ -29,6 +29,7 @@ type TB interface {
 type Server struct {
 	*sqlnode.Node
 	Kind  *sqlnode.Kind
+	own   bool    // of one test
 	admin *sql.DB // as sqlnode.User
 }
 
@@ -75,6 +76,7 @@ func Own(t TB, k *sqlnode.Kind, o sqlnode.Options) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.own = true
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -1,0 +1,197 @@
+package sqltests
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/sqlfence"
+)
+
+// way is how a worker writes.
+type way struct {
+	target
+	copy bool
+}
+
+func (w way) String() string {
+	if w.copy {
+		return w.database + " COPY"
+	}
+	return w.target.String()
+}
+
+// frozen are the ways of a worker that is killed or stopped.
+var frozen = []way{{postgres[0], false}, {postgres[0], true}, {postgres[2], false}, {mariadb[1], false}}
+
+// lockTime is how long a successor waits for a lock in these tests before it
+// ends the session that has it. MariaDB counts it in whole seconds.
+func (g target) lockTime() time.Duration {
+	if g.dialect == sqlfence.MariaDB {
+		return time.Second
+	}
+	return 300 * time.Millisecond
+}
+
+func TestAWorkerKilledAtAnyStepLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	eachStep(t, syscall.SIGKILL)
+}
+
+// A worker that is stopped, in the middle of a message too, holds its
+// transaction and its locks until somebody ends its session.
+func TestAWorkerStoppedAtAnyStepHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	eachStep(t, syscall.SIGSTOP)
+}
+
+// eachStep runs a worker process that gets sig before, in and after each of its
+// writes, and its successor. Without -long each write has one of the three.
+func eachStep(t *testing.T, sig syscall.Signal) {
+	for _, w := range frozen {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			all := w.at(t)
+			all.Settle, all.Lock = 2*time.Second, w.lockTime()
+			n := w.writes(t, all)
+			if n < 15 {
+				t.Fatalf("a worker makes only %d writes: it does more", n)
+			}
+			free := make(chan struct{}, 3)
+			var wg sync.WaitGroup
+			for at := int64(1); at <= n; at++ {
+				for when := range whens {
+					if !*long && (at+int64(when))%whens != 0 {
+						continue
+					}
+					free <- struct{}{}
+					wg.Go(func() {
+						defer func() { <-free }()
+						o := order{Place: all.beside(), Copy: w.copy, Steps: steps{at, when, sig}}
+						if err := o.play(t); err != nil {
+							t.Errorf("%v at write %d of %d, %s: %v", sig, at, n, [...]string{"before it", "in it", "after it"}[when], err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// writes is how many writes a worker makes when nothing happens to it.
+func (w way) writes(t *testing.T, all place) int64 {
+	p := all.beside()
+	p.fresh(t, nil)
+	s := &stepper{}
+	worker, err := order{Place: p, Copy: w.copy}.workerOn(background(t), s)
+	must(t, err)
+	defer worker.close()
+	must(t, worker.finishWork(background(t), grant(7, "a")))
+	return s.n.Load()
+}
+
+// play has a worker stop itself, its successor take over, and the worker go on.
+func (o order) play(t *testing.T) error {
+	s, err := o.Place.open(nil)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.create(ctx); err != nil {
+		return err
+	}
+	cmd := o.command(t)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	pid := cmd.Process.Pid
+	ended := false
+	end := func() error { ended = true; return cmd.Wait() }
+	defer func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	if o.Steps.Signal == syscall.SIGKILL {
+		_ = end() // it is dead
+	} else if err := stopped(pid); err != nil {
+		return err
+	}
+	if err := o.succeed(ctx); err != nil {
+		return err
+	}
+	if !ended {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+			return err
+		}
+		if err := end(); err != nil {
+			return fmt.Errorf("the stopped worker, continued: %w", err)
+		}
+	}
+	return s.billedOnce(ctx, o.Copy)
+}
+
+func stopped(pid int) error {
+	var status unix.WaitStatus
+	for {
+		_, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			return fmt.Errorf("the worker is not stopped: %v, %v", status, err)
+		}
+		return nil
+	}
+}
+
+// succeed is the successor's whole job. Its raise comes through within the lock
+// time and a second, whatever the one before it is doing.
+func (o order) succeed(ctx context.Context) error {
+	o.Steps = steps{}
+	w, err := o.worker(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	begun := time.Now()
+	if err := w.raises(ctx, grant(12, "b")); err != nil {
+		return fmt.Errorf("the successor's raise: %w", err)
+	}
+	if took := time.Since(begun); took > o.Place.Lock+time.Second {
+		return fmt.Errorf("the successor's raise took %v", took)
+	}
+	return w.finishWork(ctx, grant(12, "b"))
+}
+
+// billedOnce looks at what both left.
+func (s *store) billedOnce(ctx context.Context, copied bool) error {
+	want := 1
+	if copied {
+		want = perChunk
+	}
+	for i := range chunks {
+		var n, distinct int
+		if err := s.db.QueryRowContext(ctx, s.q("SELECT count(*), count(DISTINCT v) FROM {d} WHERE k = ?"), chunk(i)).Scan(&n, &distinct); err != nil {
+			return err
+		}
+		if n != want || distinct != want {
+			return fmt.Errorf("%s has %d invoices, %d different ones; want %d", chunk(i), n, distinct, want)
+		}
+	}
+	r, err := s.f.Row(ctx, job)
+	if err != nil || r.Fence != 12 || r.State != fence.Done || r.Seq != chunks {
+		return fmt.Errorf("the row is %+v, %v", r, err)
+	}
+	return nil
+}
