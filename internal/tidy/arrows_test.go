@@ -30,6 +30,9 @@ var arrows = []arrow{
 	{"internal/scenario", []string{".", "fence", "authority", "internal"}},
 	{"internal", []string{"fence", "authority", "internal"}},
 	{"authority", []string{"fence", "authority"}},
+	// It drives a machine of the core, as package stint does. No other package of
+	// the resource's side imports it.
+	{"fence/idempotent", []string{"fence", "authority", "internal/protocol"}},
 	// A service that only checks tokens takes on nothing.
 	{"fence", []string{"fence"}},
 	{".", []string{"internal", "authority", "fence"}},
@@ -92,6 +95,9 @@ func TestImportsFollowTheArrows(t *testing.T) {
 		{"backends/sqlite/sqlitelease/a.go", imports("/internal/clock"), []string{"may not import internal/clock"}},
 		{"fence/a.go", imports("/authority"), []string{"may not import authority"}},
 		{"fence/sqlfence/a.go", imports("/fence"), nil},
+		{"fence/sqlfence/a.go", imports("/internal/protocol"), []string{"may not import internal/protocol"}},
+		{"fence/idempotent/a.go", imports("/fence/sqlfence", "/authority", "/internal/protocol"), nil},
+		{"fence/idempotent/a.go", imports(""), []string{"may not import ."}},
 		{"fence/fencetest/suite.go", imports("/backends/sqlite/sqlitelease"), []string{"may not import backends"}},
 		{"authority/a.go", imports("/fence"), nil},
 		{"authority/authoritytest/a.go", imports("/backends/sqlite"), []string{"may not import backends"}},
