@@ -20,6 +20,10 @@ type Options struct {
 	// ClientTLS is what ClientConfig gives to clients where TLS is set: the CA that
 	// they trust, and their own certificate if they have one.
 	ClientTLS TLS
+	// Program runs the members, in place of this process's own: one that calls
+	// Main, too. Environ is what its environment has besides this process's.
+	Program string
+	Environ []string
 }
 
 // TLS names PEM files. Without a Cert, a member speaks plain HTTP. etcd reads the

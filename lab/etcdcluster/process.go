@@ -31,17 +31,19 @@ func spawn(ctx context.Context, s settings, born func(pid int)) (*process, error
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := s.Options.Program
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
 	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p := &process{cmd: exec.Command(self), exited: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), memberEnv+"=1")
+	p := &process{cmd: exec.Command(program), exited: make(chan struct{})}
+	p.cmd.Env = append(append(os.Environ(), memberEnv+"=1"), s.Options.Environ...)
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	dieWithParent(p.cmd.SysProcAttr)

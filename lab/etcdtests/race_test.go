@@ -1,0 +1,6 @@
+//go:build race
+
+package etcdtests
+
+// raceDetector: these tests are built with it.
+const raceDetector = true
