@@ -86,6 +86,7 @@ func (w *world) breaksAt(moment grpcfault.Fault, others int) {
 // TestABrokenLockEndsBesideALivingKeepAlive: the same through a Client, whose
 // other leases go on.
 func TestABrokenLockEndsBesideALivingKeepAlive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{})
 	a, b := w.party(), w.party()
 	c := a.stint(stint.Options{TTL: 3 * time.Second})

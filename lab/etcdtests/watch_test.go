@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-dev/stint/lab/etcdcluster"
 	"github.com/stint-dev/stint/lab/grpcfault"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // TestAWaitOutlivesACompaction: the waiter's watch is cut off, meanwhile what it
@@ -87,21 +88,35 @@ func TestAWaitOutlivesNewsThatAreLost(t *testing.T) {
 }
 
 // TestAWaiterWhosePlaceIsTakenAwayIsToldAndStandsInLineAgain: its place is
-// removed by hand in the middle of the line.
+// removed by hand in the middle of the line, or its lease has ended at etcd. Who
+// stands behind it does not wait for it.
 func TestAWaiterWhosePlaceIsTakenAwayIsToldAndStandsInLineAgain(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
-	a, b := w.party(), w.party()
-	first := a.acquire(ask("job", 20*time.Second))
-	waiter := b.background(line("job", 20*time.Second))
-	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
-	was := w.places("job")[1]
-	_, err := w.raw.Delete(w.long(), was.key)
-	w.must(err)
-	w.eventually("it stands in line again", func() bool {
-		l := w.places("job")
-		return len(l) == 2 && l[1].created > was.created
-	})
-	w.must(a.auth.Release(w.long(), first))
-	w.must(b.auth.Release(w.long(), w.next(waiter)))
-	w.noKeys("job")
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for what, take := range map[string]func(w *world, p place) error{
+		"by hand": func(w *world, p place) error { _, err := w.raw.Delete(w.long(), p.key); return err },
+		"with its lease": func(w *world, p place) error {
+			_, err := w.raw.Revoke(w.long(), clientv3.LeaseID(p.lease))
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := all.on(t)
+			a, b, c := w.party(), w.party(), w.party()
+			first := a.acquire(ask("job", 20*time.Second))
+			waiter := b.background(line("job", 20*time.Second))
+			w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+			behind := c.background(line("job", 20*time.Second))
+			w.eventually("another one stands behind it", func() bool { return len(w.places("job")) == 3 })
+			was := w.places("job")[1:]
+			w.must(take(w, was[0]))
+			w.eventually("it stands in line again, at the end", func() bool {
+				l := w.places("job")
+				return len(l) == 3 && l[1] == was[1] && l[2].created > was[1].created
+			})
+			w.must(a.auth.Release(w.long(), first))
+			w.must(c.auth.Release(w.long(), w.next(behind)))
+			w.must(b.auth.Release(w.long(), w.next(waiter)))
+			w.noKeys("job")
+		})
+	}
 }
