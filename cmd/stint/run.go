@@ -122,7 +122,7 @@ func (o *runFlags) flags(f *pflag.FlagSet) {
 	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once when another holds the lease")
 	duration(&o.wait, "wait", "w", "wait at most so long for the lease; 0 is --no-wait (default: for ever)")
 	f.IntVarP(&o.conflictCode, "conflict-exit-code", "E", report.ExitConflict, "exit code when another holds the lease")
-	f.StringVar(&o.fence, "fence", "", "URL of the store whose fence is raised before CMD starts, as in sqlite:///path/store.db[?table=stint_fence]")
+	f.StringVar(&o.fence, "fence", "", "URL of the store whose fence is raised before CMD starts: sqlite:///path/store.db, postgres://user:password@host/database or mariadb://..., each with [?table=stint_fence]")
 	f.StringVar(&o.once, "once", "", "start CMD only if KEY, as in 2026-11-29, is not recorded done for NAME; exit code 0 of CMD records it")
 	duration(&o.onceFor, "once-for", "", "how long the authority keeps the record of --once (default 168h); with --fence it is kept for ever")
 	f.IntVar(&o.skipCode, "skip-exit-code", 0, "exit code when --once finds KEY recorded done")

@@ -106,8 +106,12 @@ func (s *session) notAcquired(err error) error {
 	case errors.Is(err, authority.ErrHeld):
 		p.Code = s.conflictCode
 		p.What, p.Do = "", "wait for it with -w, or see: stint show "+report.Name(s.name)
-		s.out.Error(p)
-		return exitCode(s.conflictCode) // 0 is allowed, and is an end, not an error
+		if s.conflictCode == 0 { // that is an end, not an error: with --quiet, cron has nothing to mail
+			s.out.Line("%v: %s", err, p.Data)
+		} else {
+			s.out.Error(p)
+		}
+		return exitCode(s.conflictCode)
 	case errors.Is(err, authority.ErrInvalid):
 		p.Code, p.Do = report.ExitUsage, "see: stint run --help"
 	case errors.Is(err, authority.ErrBroken):

@@ -12,11 +12,16 @@ import (
 	"path/filepath"
 
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/cmd/stint/internal/sqlurl"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
-// target is what a fence's URL names.
-type target struct{ path, table string }
+// target is what a fence's URL names: a file, or a database of a server.
+type target struct {
+	path   string // of the file
+	server string // the URL without what is ours; empty: a file
+	table  string // empty: the default
+}
 
 // Check refuses a URL that cannot be meant and a file that is no store, without
 // opening a database: what is wrong is to be told before a lease is waited for.
@@ -26,6 +31,13 @@ func Check(raw string) error {
 	if err != nil {
 		return err
 	}
+	if t.server != "" {
+		db, _, err := sqlurl.Open(t.server) // connects to nothing
+		if err != nil {
+			return fmt.Errorf("fence: %w", err)
+		}
+		return db.Close()
+	}
 	return t.checkFile(raw)
 }
 
@@ -33,15 +45,19 @@ func Check(raw string) error {
 // that nobody looks at.
 func parse(raw string) (target, error) {
 	bad := func(why string) (target, error) {
-		return target{}, invalid(raw, "%s; it looks like sqlite:///path/store.db?table=stint_fence", why)
+		return target{}, invalid(raw, "%s; it looks like sqlite:///path/store.db?table=stint_fence, "+
+			"postgres://user:password@host/database or mariadb://user:password@host/database", why)
 	}
 	u, err := url.Parse(raw)
 	if err != nil { // the parser's error repeats its input, and with it a password
 		return bad("the URL cannot be read")
 	}
+	if sqlurl.Is(u.Scheme) {
+		return server(u, bad)
+	}
 	switch {
 	case u.Scheme != "sqlite":
-		return bad("only sqlite:// stores have a fence here")
+		return bad("stores of this kind have no fence here")
 	case u.Host != "":
 		return bad("a file's URL has three slashes: sqlite:///" + u.Host + u.Path)
 	case u.User != nil:
@@ -51,24 +67,40 @@ func parse(raw string) (target, error) {
 	case bytes.ContainsRune([]byte(raw), '#'):
 		return bad("it has a '#' (in a file's name that is written %23)")
 	}
-	table, err := tableOf(u.RawQuery)
+	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return bad(err.Error())
-	}
-	return target{u.Path, table}, nil
-}
-
-// tableOf reads the query, of which a table is all there is. Empty: the default.
-func tableOf(query string) (string, error) {
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		return "", errors.New("what follows the '?' cannot be read")
+		return bad("what follows the '?' cannot be read")
 	}
 	for k := range q {
 		if k != "table" {
-			return "", fmt.Errorf("unknown parameter %s", k)
+			return bad("unknown parameter " + k)
 		}
 	}
+	table, err := tableOf(q)
+	if err != nil {
+		return bad(err.Error())
+	}
+	return target{path: u.Path, table: table}, nil
+}
+
+// server takes the table out of a server's URL. All else is the driver's.
+func server(u *url.URL, bad func(string) (target, error)) (target, error) {
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return bad("what follows the '?' cannot be read")
+	}
+	table, err := tableOf(q)
+	if err != nil {
+		return bad(err.Error())
+	}
+	q.Del("table")
+	rest := *u
+	rest.RawQuery = q.Encode()
+	return target{server: rest.String(), table: table}, nil
+}
+
+// tableOf reads the table. Empty: the default.
+func tableOf(q url.Values) (string, error) {
 	tables, given := q["table"]
 	switch {
 	case !given:

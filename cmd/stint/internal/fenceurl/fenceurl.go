@@ -1,5 +1,7 @@
 // Package fenceurl opens the fence that a URL names:
-// sqlite:///path/store.db?table=stint_fence.
+// sqlite:///path/store.db?table=stint_fence, or
+// postgres://user:password@host/database?table=stint_fence, and mariadb:// or
+// mysql:// in the same way. Parameters other than the table are the driver's.
 package fenceurl
 
 import (
@@ -11,6 +13,7 @@ import (
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 
 	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/cmd/stint/internal/sqlurl"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
@@ -31,16 +34,11 @@ func Open(ctx context.Context, raw string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.checkFile(raw); err != nil { // it may have gone since Check
+	db, dialect, err := t.open(raw)
+	if err != nil {
 		return nil, err
 	}
-	dsn := url.URL{Scheme: "file", OmitHost: true, Path: t.path,
-		RawQuery: "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)"}
-	db, err := sql.Open("sqlite3", dsn.String())
-	if err != nil {
-		return nil, fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
-	}
-	f, err := sqlfence.New(db, sqlfence.Options{Dialect: sqlfence.SQLite, Table: t.table})
+	f, err := sqlfence.New(db, sqlfence.Options{Dialect: dialect, Table: t.table})
 	if err == nil {
 		err = f.Migrate(ctx)
 	}
@@ -52,7 +50,27 @@ func Open(ctx context.Context, raw string) (*Store, error) {
 	if table == "" {
 		table = "stint_fence"
 	}
-	return &Store{Fence: f, db: db, dialect: sqlfence.SQLite, table: table}, nil
+	return &Store{Fence: f, db: db, dialect: dialect, table: table, numbered: dialect == sqlfence.PostgreSQL}, nil
+}
+
+func (t target) open(raw string) (*sql.DB, sqlfence.Dialect, error) {
+	if t.server != "" {
+		db, dialect, err := sqlurl.Open(t.server)
+		if err != nil {
+			return nil, 0, fmt.Errorf("fence: %w", err)
+		}
+		return db, dialect, nil
+	}
+	if err := t.checkFile(raw); err != nil { // it may have gone since Check
+		return nil, 0, err
+	}
+	dsn := url.URL{Scheme: "file", OmitHost: true, Path: t.path,
+		RawQuery: "mode=rw&_txlock=immediate&_pragma=busy_timeout(5000)"}
+	db, err := sql.Open("sqlite3", dsn.String())
+	if err != nil {
+		return nil, 0, fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
+	}
+	return db, sqlfence.SQLite, nil
 }
 
 // Close closes the connection.

@@ -23,6 +23,14 @@ var onceTables = map[sqlfence.Dialect]string{
   name TEXT NOT NULL, once_key TEXT NOT NULL, token INTEGER NOT NULL, done_by TEXT NOT NULL, done_at INTEGER NOT NULL,
   PRIMARY KEY (name, once_key)
 ) WITHOUT ROWID`,
+	sqlfence.PostgreSQL: `CREATE TABLE IF NOT EXISTS {t}_once (
+  name text COLLATE "C" NOT NULL, once_key text COLLATE "C" NOT NULL, token bigint NOT NULL, done_by text NOT NULL, done_at bigint NOT NULL,
+  PRIMARY KEY (name, once_key)
+)`,
+	sqlfence.MariaDB: `CREATE TABLE IF NOT EXISTS {t}_once (
+  name VARBINARY(1024) NOT NULL, once_key VARBINARY(255) NOT NULL, token BIGINT NOT NULL, done_by TEXT CHARACTER SET utf8mb4 NOT NULL, done_at BIGINT NOT NULL,
+  PRIMARY KEY (name, once_key)
+) ENGINE=InnoDB`,
 }
 
 // prepare makes the table of records.
@@ -57,10 +65,10 @@ func (s *Store) fill(query string) string {
 
 // text is a name or a key as the table keeps it.
 func (s *Store) text(v string) any {
-	if s.dialect == sqlfence.SQLite || s.numbered {
-		return v
+	if s.dialect == sqlfence.MariaDB {
+		return []byte(v)
 	}
-	return []byte(v)
+	return v
 }
 
 // RecordedBy says by whom, and when, key of name was recorded done; "" if it was
@@ -116,7 +124,10 @@ func (s *Store) FinishOnce(ctx context.Context, c fence.Claim, key, by string) e
 		switch {
 		case err == nil, errors.Is(err, fence.ErrCommitted):
 			return nil
-		case errors.Is(err, fence.ErrUnknown) && ctx.Err() == nil: // again: it settles first
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, fence.ErrUnknown): // again: it settles first
+		case s.Retryable(err): // a deadlock, a failover: nothing was written
 		default:
 			return err
 		}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/internal/sqlnode"
+)
+
+// With --fence, on a private server of each kind.
+func TestTheFenceOfADatabaseServer(t *testing.T) {
+	t.Parallel()
+	for name, kind := range map[string]*sqlnode.Kind{"PostgreSQL": sqlnode.PostgreSQL, "MariaDB": sqlnode.MariaDB} {
+		t.Run(name, func(t *testing.T) {
+			n, err := sqlnode.Start(context.Background(), kind, sqlnode.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := n.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			server := n.URL(n.Database())
+			t.Run("is raised before the command and finished after it", func(t *testing.T) { raisedAndFinished(t, newWorld(t), server) })
+			t.Run("records a key with DONE", func(t *testing.T) { recordedWithDone(t, newWorld(t), server) })
+			t.Run("is opened without showing a password", func(t *testing.T) { wrongPassword(t, newWorld(t), server) })
+		})
+	}
+}
+
+// row reads the fence's row of a name.
+func (w *world) row(url, name string) fence.Row {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	f, err := fenceurl.Open(ctx, url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := f.Row(ctx, name)
+	if err != nil && !errors.Is(err, fence.ErrNoFence) {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func raisedAndFinished(t *testing.T, w *world, server string) {
+	w.run("run", "k", "--", "true").expect(0) // token 1
+	a := w.start("run", "k", "--fence", server, "--", "sh", "-c", "echo >ready; until [ -e go ]; do sleep 0.01; done")
+	w.content("ready")
+	if r := w.row(server, "k"); r.Fence != 2 || r.State != fence.Running {
+		t.Errorf("while the command runs: %+v", r)
+	}
+	w.make("go")
+	a.expect(0)
+	if r := w.row(server, "k"); r.Fence != 2 || r.State != fence.Done {
+		t.Errorf("after its success: %+v", r)
+	}
+	w.run("run", "k", "--fence", server, "--", "sh", "-c", "exit 3").expect(3)
+	if r := w.row(server, "k"); r.Fence != 3 || r.State != fence.Running {
+		t.Errorf("after a failure: %+v", r)
+	}
+	b := w.run("run", "k", "--authority", "sqlite://"+w.path("new.db"), "--fence", server, "--", "touch", "started")
+	b.expect(69)
+	b.told("already admitted 3")
+}
+
+// Half of what the record of --once promises is the database's: it is there
+// exactly if DONE was set.
+func recordedWithDone(t *testing.T, w *world, server string) {
+	once := func(key, script string, code int) {
+		t.Helper()
+		w.run("run", "once", "--fence", server, "--once", key, "--skip-exit-code", "9", "--", "sh", "-c", script).expect(code)
+	}
+	once("a", "exit 3", 3)
+	once("a", "exit 0", 0)
+	once("a", "exit 4", 9)
+	once("A", "exit 5", 5) // no collation takes it for the same
+	once("A ", "exit 0", 0)
+	once("A", "exit 6", 6)
+	if r := w.row(server, "once"); r.State != fence.Running || r.Fence != 6 {
+		t.Errorf("%+v", r)
+	}
+	// Somebody has raised above the holder: nothing is recorded.
+	a := w.start("run", "once", "--fence", server, "--once", "b", "--", "sh", "-c", "echo >held; until [ -e go ]; do sleep 0.01; done")
+	w.content("held")
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	f, err := fenceurl.Open(ctx, server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Bar(ctx, "once", 7); err != nil {
+		t.Fatal(err)
+	}
+	w.make("go")
+	a.expect(76)
+	if by, err := f.RecordedBy(ctx, "once", "b"); by != "" || err != nil {
+		t.Errorf("it was recorded %s (%v)", by, err)
+	}
+}
+
+func wrongPassword(t *testing.T, w *world, server string) {
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(u.User.Username(), "hunter2")
+	begun := time.Now()
+	a := w.run("run", "k", "--fence", u.String(), "--", "touch", "started")
+	a.expect(69)
+	if out := a.out.String(); strings.Contains(out, "hunter2") || !strings.Contains(out, "the fence could not be raised") {
+		t.Errorf("after %v it said:\n%s", time.Since(begun), out)
+	}
+}
