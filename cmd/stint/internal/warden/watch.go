@@ -124,7 +124,14 @@ func (in *inbox) parse() {
 			return
 		}
 		in.rest = rest
-		_ = json.Unmarshal(line, &in.orders) // of the same binary
+		// The hint was handed out by its pointer: a new one takes its place.
+		o, hint := in.orders, in.orders.Hint
+		o.Hint = nil
+		_ = json.Unmarshal(line, &o) // of the same binary
+		if o.Hint == nil {
+			o.Hint = hint
+		}
+		in.orders = o
 	}
 }
 
