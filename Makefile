@@ -29,8 +29,9 @@ test: need ## every test of every module, with the race detector
 	  CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$(echo "$$all" | grep -v '/lab/')
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -p 1 ./lab/...
 
-lab: need ## the tests on etcd with all their trials
+lab: need ## the tests on etcd, and the races of stint run, with all their trials
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./lab/etcdtests -long
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./cmd/stint -run 'TestAKeyIsDoneOnce|HoweverTheirStintsEnd' -long
 
 # vet runs for macOS too: the clock and the process handling differ there, and
 # no machine of CI would notice that they stopped compiling. (bench measures on
