@@ -80,6 +80,9 @@ type dialect struct {
 	// the caller's. Each statement may be repeated.
 	migrate [][]string
 	adopt   []string
+	// forget is for such a table, too: a row that is deleted leaves its floor, as
+	// Prune does, so that the job made anew does not let in an old holder.
+	forget []string
 	// protect makes a trigger for each of these, or (one) for all.
 	protect func(table, name, column string) []string
 
@@ -121,6 +124,10 @@ func (d *dialect) queries(o Options) *queries {
 	if o.Own != nil {
 		lock = d.own
 	}
+	ours := "SELECT 1 FROM {t}" + mine + " AND [mark] = ?"
+	if o.Own != nil { // where the function may have deleted the row itself
+		ours = "SELECT 1 FROM {m} WHERE k = 'version' AND (EXISTS (" + ours + ") OR NOT EXISTS (SELECT 1 FROM {t} WHERE [name] = ?))"
+	}
 	return &queries{
 		lock:   r(lock),
 		fresh:  r(d.fresh),
@@ -134,7 +141,7 @@ func (d *dialect) queries(o Options) *queries {
 		admit:    r(admit),
 		admitSeq: r(admit + " AND [seq] = ?"),
 		admits:   r("UPDATE {t} SET [admits] = [admits] + 1{session}{admitted}" + mine),
-		ours:     r("SELECT 1 FROM {t}" + mine + " AND [mark] = ?" + d.inside()),
+		ours:     r(ours + d.inside()),
 
 		finish:  r("UPDATE {t} SET [state] = 'DONE', [touched] = {now}, [admits] = [admits] + 1{session}" + mine),
 		requeue: r("UPDATE {t} SET [state] = 'QUEUED', [touched] = {now}, [admits] = [admits] + 1{session}" + mine + " AND [owner] = ? AND [state] = 'RUNNING'"),
@@ -164,12 +171,13 @@ func (d *dialect) filler(o Options) func(string) string {
 	if o.Own != nil {
 		prefix = o.Own.Prefix
 	}
-	pairs := []string{"{session}", strings.ReplaceAll(d.session, "[session]", prefix+"session"), "{admitted}", d.admitted,
-		"{t}", o.Table, "{m}", o.Table + "_meta", "{f}", stem(o.Table), "{now}", d.now, "[name]", o.key(), "{prefix}", prefix}
+	lists := strings.NewReplacer("{session}", d.session, "{admitted}", d.admitted)
+	pairs := []string{"{t}", o.Table, "{m}", o.Table + "_meta", "{f}", stem(o.Table), "{now}", d.now, "[name]", o.key()}
 	for _, c := range []string{"fence", "nonce", "state", "owner", "since", "touched", "seq", "mark", "admits", "prev", "session"} {
 		pairs = append(pairs, "["+c+"]", prefix+c)
 	}
-	return strings.NewReplacer(pairs...).Replace
+	names := strings.NewReplacer(pairs...)
+	return func(s string) string { return names.Replace(lists.Replace(s)) }
 }
 
 // stem is what the names of functions begin with: stint_raise for the table

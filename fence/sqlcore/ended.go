@@ -26,7 +26,11 @@ func (e *Engine) stillOurs(ctx context.Context, tx Tx, c fence.Claim, mark strin
 		return nil
 	}
 	var ours int64
-	err := one(ctx, tx, e.q.ours, []any{c.Name, int64(c.Grant.Token), c.Grant.Nonce, mark}, &ours)
+	args := []any{c.Name, int64(c.Grant.Token), c.Grant.Nonce, mark}
+	if e.o.Own != nil {
+		args = append(args, c.Name)
+	}
+	err := one(ctx, tx, e.q.ours, args, &ours)
 	switch {
 	case err == nil:
 		return nil

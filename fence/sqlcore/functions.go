@@ -14,7 +14,7 @@ var (
 	//go:embed mariadb.sql
 	mariaSQL string
 
-	postgresFunctions = statements(postgresSQL, "$stint$;\n")
+	postgresFunctions = statements(postgresSQL, "END $stint$;\n")
 	mariaProcedures   = statements(mariaSQL, "END;\n")
 )
 

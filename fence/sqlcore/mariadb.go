@@ -29,6 +29,7 @@ var mariaDialect = &dialect{
 	unlock:    "SELECT RELEASE_LOCK(CONCAT('stint migrates ', LEFT(SHA1(CONCAT(DATABASE(), '.{t}')), 32)))",
 	migrate:   [][]string{mariaTables, mariaProcedures},
 	adopt:     mariaAdopt,
+	forget:    mariaForget,
 	protect:   protectMaria,
 	kind:      mariaKind,
 	locked:    func(error) bool { return false },
@@ -81,6 +82,10 @@ var mariaAdopt = []string{`ALTER TABLE {t}
   ADD COLUMN IF NOT EXISTS [admits]  BIGINT NOT NULL DEFAULT 0,
   ADD COLUMN IF NOT EXISTS [prev]    VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '',
   ADD COLUMN IF NOT EXISTS [session] BIGINT UNSIGNED NOT NULL DEFAULT 0`}
+
+var mariaForget = []string{`CREATE OR REPLACE TRIGGER {t}_forget AFTER DELETE ON {t} FOR EACH ROW
+  UPDATE {m} SET v = GREATEST(v, CASE k WHEN 'seq' THEN OLD.[seq] + 1 WHEN 'floor' THEN OLD.[fence] - (OLD.[nonce] = '') END)
+   WHERE k IN ('floor', 'seq') AND OLD.[fence] > 0`}
 
 // mariaHolder reads the row twice: as an uncommitted transaction has it, and as
 // it was committed. Where they differ, the connection whose number stands in the

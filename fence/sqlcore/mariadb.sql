@@ -62,7 +62,7 @@ BEGIN
   IF v_fence = v_token AND v_nonce <> '' THEN
     UPDATE {t} SET [since] = CASE WHEN [state] = 'RUNNING' THEN [since] ELSE {now} END, [state] = 'RUNNING', [touched] = {now}, [admits] = [admits] + 1 WHERE [name] = p_name;
   ELSE
-    SET v_prev = JSON_OBJECT('fence', v_fence, 'nonce', v_nonce, 'state', v_state, 'owner', v_owner, 'since', v_since, 'seq', v_seq);
+    SET v_prev = CONCAT('{"fence":', v_fence, ',"nonce":"', v_nonce, '","state":"', v_state, '","owner":', v_owner, ',"since":', v_since, ',"seq":', v_seq, '}');
     UPDATE {t} SET [fence] = v_token, [nonce] = g_nonce, [owner] = v_token, [state] = 'RUNNING', [since] = {now}, [touched] = {now},
       [prev] = v_prev, [seq] = v_seq, [admits] = [admits] + 1 WHERE [name] = p_name;
   END IF;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stint-dev/stint/fence"
@@ -98,7 +99,7 @@ func firstLine(s string) string {
 func (e *Engine) version(i int) (all []string) {
 	list := e.d.migrate[i]
 	if i == 0 && e.o.Own != nil {
-		list = append(append([]string{}, e.d.adopt...), list[1:]...)
+		list = slices.Concat(e.d.adopt, list[1:], e.d.forget)
 	}
 	fill := e.d.filler(e.o)
 	for _, s := range list {

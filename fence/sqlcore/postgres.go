@@ -28,6 +28,7 @@ var postgresDialect = &dialect{
 	serial:        "SELECT 1 FROM (SELECT pg_advisory_xact_lock(hashtextextended('stint migrates {t}', 0))) AS waited",
 	migrate:       [][]string{postgresTables, postgresFunctions},
 	adopt:         postgresAdopt,
+	forget:        postgresForget,
 	protect:       protectPostgres,
 	kind:          postgresKind,
 	locked:        func(error) bool { return false },
@@ -77,6 +78,16 @@ var postgresAdopt = []string{`ALTER TABLE {t}
   ADD COLUMN IF NOT EXISTS [mark]    text   NOT NULL DEFAULT '',
   ADD COLUMN IF NOT EXISTS [admits]  bigint NOT NULL DEFAULT 0,
   ADD COLUMN IF NOT EXISTS [prev]    text   NOT NULL DEFAULT ''`}
+
+var postgresForget = []string{`CREATE OR REPLACE FUNCTION {f}_forget() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $stint$
+BEGIN
+  UPDATE {m} SET v = greatest(v, CASE k WHEN 'seq' THEN OLD.[seq] + 1 WHEN 'floor' THEN OLD.[fence] - (OLD.[nonce] = '')::int END)
+   WHERE k IN ('floor', 'seq') AND OLD.[fence] > 0;
+  RETURN NULL;
+END $stint$`,
+	`DROP TRIGGER IF EXISTS {t}_forget ON {t}`,
+	`CREATE TRIGGER {t}_forget AFTER DELETE ON {t} FOR EACH ROW EXECUTE FUNCTION {f}_forget()`,
+}
 
 // postgresHolder goes by the row's xmax: the transaction that has changed or
 // locked it and has not ended. That is the one that is in the way, where

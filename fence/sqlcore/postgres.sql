@@ -112,22 +112,22 @@ END $stint$;
 CREATE OR REPLACE FUNCTION {f}_protect() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $stint$
 DECLARE
-  now bigint := pg_current_xact_id()::text::bigint;
-  made bigint;
-  fence text := TG_ARGV[0];
+  v_now bigint := pg_current_xact_id()::text::bigint;
+  v_made bigint;
+  v_fence text := TG_ARGV[0];
 BEGIN
   IF TG_LEVEL = 'ROW' THEN
-    fence := CASE WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) ELSE to_jsonb(NEW) END ->> TG_ARGV[1];
+    v_fence := CASE WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) ELSE to_jsonb(NEW) END ->> TG_ARGV[1];
   END IF;
-  SELECT xmin::text::bigint INTO made FROM {t} WHERE [name] = fence AND [nonce] <> '' AND [state] <> 'QUEUED';
-  made := ((now >> 32) << 32) + made; -- of the same count as now
-  IF made > now + 2147483648 THEN
-    made := made - 4294967296;
-  ELSIF made < now - 2147483648 THEN
-    made := made + 4294967296;
+  SELECT xmin::text::bigint INTO v_made FROM {t} WHERE [name] = v_fence AND [nonce] <> '' AND [state] <> 'QUEUED';
+  v_made := ((v_now >> 32) << 32) + v_made; -- of the same count as v_now
+  IF v_made > v_now + 2147483648 THEN
+    v_made := v_made - 4294967296;
+  ELSIF v_made < v_now - 2147483648 THEN
+    v_made := v_made + 4294967296;
   END IF;
-  IF made IS NULL OR made < now OR pg_xact_status(made::text::xid8) <> 'in progress' THEN
-    RAISE EXCEPTION 'table % is protected by the fence %, and this transaction was not admitted: nothing was written', TG_TABLE_NAME, quote_nullable(fence)
+  IF v_made IS NULL OR v_made < v_now OR pg_xact_status(v_made::text::xid8) <> 'in progress' THEN
+    RAISE EXCEPTION 'table % is protected by the fence %, and this transaction was not admitted: nothing was written', TG_TABLE_NAME, quote_nullable(v_fence)
       USING ERRCODE = 'SF005', HINT = 'Begin the transaction with SELECT {f}_admit(name, grant), or use InTx.';
   END IF;
   IF TG_LEVEL = 'STATEMENT' THEN

@@ -35,6 +35,9 @@ var sqliteDialect = &dialect{
 ) WITHOUT ROWID`,
 		`INSERT INTO {m} (k, v) VALUES ('version', 1), ('floor', 0), ('seq', 0) ON CONFLICT (k) DO NOTHING`,
 	}},
+	forget: []string{`CREATE TRIGGER IF NOT EXISTS {t}_forget AFTER DELETE ON {t} WHEN OLD.[fence] > 0 BEGIN
+  UPDATE {m} SET v = MAX(v, CASE k WHEN 'seq' THEN OLD.[seq] + 1 WHEN 'floor' THEN OLD.[fence] - (OLD.[nonce] = '') END) WHERE k IN ('floor', 'seq');
+END`},
 	kind:    sqliteKind,
 	locked:  sqliteLocked,
 	gone:    func(err error) bool { return strings.Contains(err.Error(), "no transaction is active") },
