@@ -26,16 +26,21 @@ func main() {
 	quick := flag.Bool("quick", false, "short turns and few cuts: a check that it works")
 	only := flag.String("only", "", "the parts to run, divided by commas: cycles, handover, leases, cuts")
 	nodes := flag.Int("nodes", 0, "measure on this many servers only; 0: on one, then on three")
-	profile := flag.String("profile", "", "write CPU profiles of the processes that hold many leases to this file and a suffix")
+	workers := flag.Int("workers", 0, "measure cycles with this many workers (1, 8 or 64) only; 0: with each")
+	turns := flag.Int("turns", 0, "of each alternative; 0: as many as usual")
+	profile := flag.String("profile", "", "write CPU profiles of cycles and of the processes that hold many leases to this file and a suffix")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{ctx: ctx, out: os.Stdout, scale: full, nodes: []int{1, 3}, profile: *profile}
+	b := &bench{ctx: ctx, out: os.Stdout, scale: full, nodes: []int{1, 3}, profile: *profile, workers: *workers}
 	if *nodes > 0 {
 		b.nodes = []int{*nodes}
 	}
 	if *quick {
 		b.scale = short
+	}
+	if *turns > 0 {
+		b.scale.turns = *turns
 	}
 	begun := time.Now()
 	if err := b.run(parts(*only)); err != nil {

@@ -18,7 +18,9 @@ type bench struct {
 	nodes  []int
 	missed int // bars
 
-	profile string // see -profile
+	profile  string // see -profile
+	profiles int    // that were written
+	workers  int    // see -workers
 }
 
 func (b *bench) title(format string, args ...any) {
