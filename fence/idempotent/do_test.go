@@ -320,7 +320,7 @@ func TestBadEffectsAreRefusedTogether(t *testing.T) {
 	w := newWorld(t, kinds[0], true)
 	lookup := func(context.Context, string) (idempotent.Answer, string, error) { return 0, "", nil }
 	_, err := idempotent.Do(t.Context(), w.s, w.raise(7), idempotent.Effect{Timeout: -1, TakesKeys: true, Lookup: lookup})
-	for _, word := range []string{"key", "Call is nil", "exclude", "negative"} {
+	for _, word := range []string{"key", "no Call", "exclude", "negative"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not say %q: %v", word, err)
 		}

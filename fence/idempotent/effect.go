@@ -91,10 +91,10 @@ func (e Effect) check() error {
 		bad = append(bad, fmt.Errorf("key: %w", err))
 	}
 	if e.Call == nil {
-		bad = append(bad, errors.New("Call is nil"))
+		bad = append(bad, errors.New("there is no Call"))
 	}
 	if e.TakesKeys && e.Lookup != nil {
-		bad = append(bad, errors.New("TakesKeys and Lookup exclude each other: who takes keys is simply asked again"))
+		bad = append(bad, errors.New("both TakesKeys and Lookup are set, and exclude each other: who takes keys is simply asked again"))
 	}
 	if e.Timeout < 0 || e.CallTimeout < 0 {
 		bad = append(bad, fmt.Errorf("time-outs %v and %v are not negative", e.Timeout, e.CallTimeout))
