@@ -65,7 +65,6 @@ type cashier struct {
 	grant   fence.Grant
 	stop    Instant
 	n, turn int
-	closed  map[string]Closed
 	without PayerRules
 }
 

@@ -83,18 +83,6 @@ func (s *Stage) log(m *world.Machine, e world.Event) world.Event {
 	return s.World.Log.Add(e)
 }
 
-// once makes an answer heard once: the network may bring a request twice, and each
-// copy has an answer of its own.
-func once(f func()) func() {
-	done := false
-	return func() {
-		if !done {
-			done = true
-			f()
-		}
-	}
-}
-
 // trueTime is when a clock shows a reading, if nobody changes it: for the log,
 // which speaks of true time only.
 func (s *Stage) trueTime(c *world.Clock, at authority.Instant) time.Duration {
