@@ -28,7 +28,7 @@ func (e *Engine) begin(ctx context.Context, a *Attempt, fn func(context.Context,
 		a.Guarded, a.Drop = guarded, false
 		how, err := e.db.Try(ctx, a, func(ctx context.Context, tx Tx) error {
 			err := fn(ctx, tx)
-			a.Drop = err != nil && !a.Started && e.d.kind(err) == readOnly
+			a.Drop = err != nil && e.d.kind(err) == readOnly
 			return err
 		})
 		var by = e.d.held

@@ -88,11 +88,6 @@ func (e *Engine) idleTime(ctx context.Context) int64 {
 	return max(1, idle.Milliseconds())
 }
 
-func (e *Engine) call(tx Tx, fn func(tx Tx) error) error {
-	defer e.enter()()
-	return fn(tx)
-}
-
 // admit is the transaction's first statement: it takes the lock, checks, and
 // counts. It returns the count before it.
 func (e *Engine) admit(ctx context.Context, tx Tx, c fence.Claim, seq *fence.Sequence, mark string, idle int64) (before int64, err error) {

@@ -2,6 +2,7 @@ package sqlcore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stint-dev/stint/fence"
@@ -112,6 +113,11 @@ func (e *Engine) lockedRead(ctx context.Context, c fence.Claim) (r record, err e
 			return record{}, e.noFence(c.Name)
 		}
 		return r, nil
+	}
+	if errors.Is(err, fence.ErrStale) {
+		// A successor holds the row now. Its raise had the row's lock before, so
+		// the lost transaction has ended, and what was committed tells how.
+		return e.record(ctx, e.db, c.Name)
 	}
 	return record{}, err
 }

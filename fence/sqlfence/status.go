@@ -2,6 +2,7 @@ package sqlfence
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"reflect"
 )
 
@@ -19,6 +20,13 @@ const (
 func status(conn *sql.Conn) (state byte) {
 	state = inTransaction
 	_ = raw(conn, func(dc any) error {
+		for range 8 { // wrappers, for traces, say
+			w, ok := dc.(interface{ Raw() driver.Conn })
+			if !ok {
+				break
+			}
+			dc = w.Raw()
+		}
 		for _, name := range []string{"Conn", "PgConn"} { // pgx: stdlib.Conn, pgx.Conn, pgconn.PgConn
 			dc = call(dc, name)
 		}

@@ -126,7 +126,7 @@ func (s *store) run(ctx context.Context, conn *sql.Conn, g *guard, a *sqlcore.At
 	err = fn(txCtx, statements{tx})
 	returned = true
 	state := byte(inTransaction)
-	if err == nil {
+	if err == nil && s.d == PostgreSQL {
 		state = status(conn)
 	}
 	if err == nil && state != failed && !detach() {
