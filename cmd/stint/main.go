@@ -23,6 +23,7 @@ var commands = []func() *cobra.Command{
 	showCommand,
 	releaseCommand,
 	bumpCommand,
+	migrateCommand,
 	serveCommand,
 	snapshotCommand,
 	restoreCommand,
