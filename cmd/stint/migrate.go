@@ -78,8 +78,10 @@ func (o *migrateFlags) run(raw string) error {
 		return migrateProblem(err)
 	}
 	defer store.Close()
-	if err := store.Guard(ctx, raw, protect); err != nil {
-		return migrateProblem(err)
+	if len(protect) > 0 {
+		if err := store.Guard(ctx, raw, protect); err != nil {
+			return migrateProblem(err)
+		}
 	}
 	report.NewPrinter(os.Stderr).Line("the fence of %s is up to date", authority.Redact(raw))
 	for _, p := range protect {

@@ -58,18 +58,27 @@ func script(dialect sqlfence.Dialect, all []string) string {
 	return b.String()
 }
 
-// Guard makes the triggers.
+// Guard makes the triggers; on PostgreSQL in one transaction, so that a table
+// that is protected already stays so meanwhile.
 func (s *Store) Guard(ctx context.Context, raw string, protect []Protect) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
+	}
+	defer tx.Rollback()
 	for _, p := range protect {
 		all, err := s.ProtectSQL(p.Table, p.Name, p.Column)
 		if err != nil {
 			return invalid(raw, "%w", err)
 		}
 		for _, q := range all {
-			if _, err := s.db.ExecContext(ctx, q); err != nil {
+			if _, err := tx.ExecContext(ctx, q); err != nil {
 				return fmt.Errorf("fence: %s: protect %s: %w", authority.Redact(raw), p.Table, err)
 			}
 		}
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("fence: %s: protect: %w", authority.Redact(raw), err)
 	}
 	return nil
 }
