@@ -11,6 +11,7 @@ import (
 // open and nothing comes over it any more. The name is released meanwhile, at
 // the others.
 func TestAWaiterIsServedAlthoughTheServerItWatchesFallsSilent(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]struct {
 		begin func(c *etcdcluster.Cluster, leader int) error
 		end   func(c *etcdcluster.Cluster, leader int) error
@@ -56,6 +57,7 @@ func TestAWaiterIsServedAlthoughTheServerItWatchesFallsSilent(t *testing.T) {
 // TestAWaitThatBeginsAtASilentServerIsServed: the same, and the waiter comes only
 // when the server has fallen silent.
 func TestAWaitThatBeginsAtASilentServerIsServed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3, etcdcluster.Options{})
 	a, b := w.party(), w.party()
 	const length = 20 * time.Second
