@@ -27,8 +27,10 @@ var MariaDB = &Kind{
 const redoLog = "--innodb-log-file-size=16M"
 
 func createMariaDB(ctx context.Context, n *Node) error {
-	return n.run(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+n.data(), "--auth-root-authentication-method=normal",
-		"--skip-test-db", "--skip-name-resolve", redoLog)
+	// A folder of its own for temporary tables: whoever starts removes those that
+	// it finds, and in the shared one it finds those of others.
+	return n.run(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+n.data(), "--tmpdir="+n.dir,
+		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", redoLog)
 }
 
 // users is what the server runs at each start. The accounts that come with the
