@@ -18,11 +18,15 @@ import (
 	"github.com/stint-dev/stint/cmd/stint/internal/demonodes"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/settings"
+	"github.com/stint-dev/stint/internal/sqlnode"
 )
 
 const demoBillingLong = `Runs a real job with a real fault. Three worker processes contend for the right
 to bill 50,000 invoices in 10 chunks; authority and store are SQLite files in a
-private folder, which is removed at the end. Worker A is stopped with SIGSTOP for
+private folder, which is removed at the end. With --store postgres or mariadb the
+store is a private server of that kind, which is started for the demo and ends
+with it; with --store URL it is a database of yours, in which the demo makes
+tables of its own and drops them at the end. Worker A is stopped with SIGSTOP for
 one and a half leases, with chunk 2 in its buffer, just after the check of its
 lease has passed. Another worker takes over. Then A wakes and sends its chunk.
 
@@ -49,7 +53,7 @@ func demoCommand() *cobra.Command {
 
 type demoFlags struct {
 	speed                int
-	authority            string
+	authority, store     string
 	unfenced, json, keep bool
 }
 
@@ -65,6 +69,8 @@ func demoBillingCommand() *cobra.Command {
 	c.Flags().IntVar(&f.speed, "speed", 0, "1, 2, 5 or 10 times as fast as a lease of 10 s; 1 or 2 with etcd (default 5, or 2 with etcd)")
 	c.Flags().StringVar(&f.authority, "authority", "sqlite", "what grants the leases: sqlite (a file), or etcd (three processes)")
 	settings.NoEnv(c.Flags().Lookup("authority")) // STINT_AUTHORITY is a real one
+	c.Flags().StringVar(&f.store, "store", "sqlite", "where the invoices are: sqlite (a file), postgres or mariadb (a private server), or the URL of a database")
+	settings.NoEnv(c.Flags().Lookup("store"))
 	c.Flags().BoolVar(&f.unfenced, "unfenced", false, "write without asking the fence, and see what happens")
 	c.Flags().BoolVar(&f.json, "json", false, "tell every step as a line of JSON")
 	c.Flags().BoolVar(&f.keep, "keep", false, "keep the databases, and say where they are")
@@ -103,7 +109,7 @@ func (f *demoFlags) complete() error {
 		return report.Usage(fmt.Sprintf("--speed %d makes leases of %v, which may not outlive the time in which another leader is elected", f.speed, f.ttl()),
 			"give --speed 1 or 2 with --authority etcd")
 	}
-	return nil
+	return checkStore(f.store, see)
 }
 
 func (f *demoFlags) ttl() time.Duration { return 10 * time.Second / time.Duration(f.speed) }
@@ -134,9 +140,13 @@ func demoBilling(ctx context.Context, w io.Writer, f demoFlags) error {
 	if i, ok := errors.AsType[interrupted](context.Cause(ctx)); ok && err != nil {
 		return exitCode(128 + int(i.by))
 	}
+	if missing, ok := errors.AsType[*sqlnode.MissingError](err); ok {
+		return &report.Problem{Code: report.ExitService, What: "--store " + f.store + " needs a server", Err: missing,
+			Data: "nothing was started or written", Do: "install it, or give --store the URL of a database, or leave --store out"}
+	}
 	if err != nil {
 		return &report.Problem{Code: report.ExitService, What: "the story did not come to its end", Err: err,
-			Data: "the demo uses a private folder only; none of your data was touched", Do: "run it again, with a lower --speed if the machine is busy"}
+			Data: "the demo writes to files and tables of its own only; none of your data was touched", Do: "run it again, with a lower --speed if the machine is busy"}
 	}
 	if !f.json {
 		fmt.Fprintln(w, count.Explain(f.unfenced)+kept)
@@ -163,9 +173,18 @@ func demoShow(ctx context.Context, w io.Writer, f demoFlags) (count billing.Coun
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
+	store, err := openStore(ctx, f)
+	if err != nil {
+		return count, "", err
+	}
+	defer func() { err = errors.Join(err, store.close(f.keep)) }()
 	show := &billing.Show{
 		Dir: dir, Worker: []string{exe, "demo", "billing-worker"},
 		TTL: f.ttl(), Unfenced: f.unfenced, Tell: billing.Lines{W: w}.Tell,
+	}
+	said := ""
+	if store != nil {
+		show.Store, show.Prefix, said = store.url, store.prefix, store.said
 	}
 	if f.authority == "etcd" {
 		nodes, err := startNodes(ctx, exe, dir)
@@ -177,7 +196,7 @@ func demoShow(ctx context.Context, w io.Writer, f demoFlags) (count billing.Coun
 	}
 	if !f.json {
 		t := &billing.Timeline{W: w, Color: colored(w)}
-		t.Head(show, f.keep)
+		t.Head(show, said, f.keep)
 		show.Tell = t.Tell
 	}
 	if count, err = show.Run(ctx); err == nil && show.Kept() != "" {

@@ -57,6 +57,9 @@ func startDemoAt(t *testing.T, speed string, args ...string) *demo {
 		t.Fatal(err)
 	}
 	d := &demo{Cmd: exec.Command(exe, append([]string{"demo", "billing", "--speed", speed}, args...)...), tmp: t.TempDir()}
+	if err := os.Chmod(filepath.Dir(d.tmp), 0o711); err != nil { // a server there may be another user
+		t.Fatal(err)
+	}
 	d.Env = append(os.Environ(), "TMPDIR="+d.tmp)
 	d.Stderr = &d.stderr
 	out, err := d.StdoutPipe()

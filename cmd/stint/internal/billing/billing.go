@@ -17,13 +17,14 @@ const JobName = "billing"
 // Config is what one worker process needs to know. It travels as JSON in an
 // argument of the hidden command "stint demo billing-worker".
 type Config struct {
-	Who       string        `json:"who"`       // A, B or C
-	Store     string        `json:"store"`     // file of the user's database
-	Authority string        `json:"authority"` // URL of the authority
-	TTL       time.Duration `json:"ttl"`       // lease length, in nanoseconds
-	Pace      time.Duration `json:"pace"`      // how long building one chunk takes
-	Unfenced  bool          `json:"unfenced"`  // write without asking the fence
-	Hold      Hold          `json:"hold"`      // where to wait for the supervisor
+	Who       string        `json:"who"`              // A, B or C
+	Store     string        `json:"store"`            // file of the user's database; a URL travels by itself, see Start
+	Prefix    string        `json:"prefix,omitempty"` // of its tables
+	Authority string        `json:"authority"`        // URL of the authority
+	TTL       time.Duration `json:"ttl"`              // lease length, in nanoseconds
+	Pace      time.Duration `json:"pace"`             // how long building one chunk takes
+	Unfenced  bool          `json:"unfenced"`         // write without asking the fence
+	Hold      Hold          `json:"hold"`             // where to wait for the supervisor
 }
 
 // Hold names the step at which a worker announces itself and waits for the word

@@ -27,6 +27,9 @@ func RunWorker(ctx context.Context, config string, in io.Reader, out io.Writer) 
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return fmt.Errorf("the worker's configuration cannot be read: %w", err)
 	}
+	if c.Store == "" {
+		c.Store = os.Getenv(storeEnv)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	goOn := make(chan struct{}, 1)
@@ -52,12 +55,13 @@ func RunWorker(ctx context.Context, config string, in io.Reader, out io.Writer) 
 
 // work puts a Worker together and runs it.
 func work(ctx context.Context, c Config, s *stage) (err error) {
-	db, err := OpenDB(c.Store, c.limit())
+	store, err := OpenStore(c.Store, c.Prefix, c.limit())
 	if err != nil {
 		return err
 	}
+	db := store.DB
 	defer db.Close()
-	fences, err := Fences(db)
+	fences, err := store.Fences()
 	if err != nil {
 		return err
 	}
@@ -77,7 +81,7 @@ func work(ctx context.Context, c Config, s *stage) (err error) {
 		return err
 	}
 	defer client.Close()
-	w := &Worker{Client: client, Fence: fences, InTx: fences.InTx, Store: &Store{DB: db}, Who: c.Who, Pace: c.Pace, Limit: c.limit(), stage: s}
+	w := &Worker{Client: client, Fence: fences, InTx: fences.InTx, Store: store, Who: c.Who, Pace: c.Pace, Limit: c.limit(), stage: s}
 	if c.Unfenced {
 		w.InTx = plain(db)
 	}
@@ -87,7 +91,7 @@ func work(ctx context.Context, c Config, s *stage) (err error) {
 // limit is how long one request to the store may take.
 func (c Config) limit() time.Duration { return max(c.TTL, time.Second) }
 
-// Fences is the store's fence table.
+// Fences is the fence table of a store in an SQLite file.
 func Fences(db *sql.DB) (*sqlfence.Fence, error) {
 	return sqlfence.New(db, sqlfence.Options{Dialect: sqlfence.SQLite})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -20,15 +21,23 @@ type Process struct {
 	err   error // how it ended; read after done is closed
 }
 
+// storeEnv carries a store that has a URL: there may be a password in it, and
+// everybody on a machine can read the arguments of a process.
+const storeEnv = "STINT_DEMO_STORE"
+
 // Start runs argv with the worker's configuration added. Each event is handed to
 // tell, from a goroutine of this process's own; the last one is Exited.
 func Start(argv []string, c Config, tell func(Event)) (*Process, error) {
+	var env []string
+	if IsURL(c.Store) {
+		env, c.Store = append(os.Environ(), storeEnv+"="+c.Store), ""
+	}
 	arg, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{Who: c.Who, cmd: exec.Command(argv[0], append(argv[1:], string(arg))...), done: make(chan struct{})}
-	p.cmd.Stderr = &p.tail
+	p.cmd.Stderr, p.cmd.Env = &p.tail, env
 	// A group of its own: Ctrl-C goes to the supervisor alone, which then ends its
 	// workers one by one. Should the supervisor be killed, the worker sees the end
 	// of its standard input; one that is stopped is woken by the kernel, which

@@ -18,6 +18,8 @@ type Show struct {
 	TTL      time.Duration // lease length; everything else is in proportion
 	Unfenced bool          //
 	Tell     func(Event)   // called in order, by one goroutine
+	Store    string        // URL of the store; empty: a file in Dir
+	Prefix   string        // of the store's tables
 	Nodes    Nodes         // of an authority with a leader, who is killed while B holds; nil: a file in Dir
 
 	chunks, perChunk int // for tests; zero: the story's
@@ -44,6 +46,14 @@ const (
 // StoreFile is the user's database of a run in dir.
 func StoreFile(dir string) string { return filepath.Join(dir, "store.db") }
 
+// place is where the run's store is.
+func (s *Show) place() string {
+	if s.Store != "" {
+		return s.Store
+	}
+	return StoreFile(s.Dir)
+}
+
 // AuthorityURL is the authority of a run in dir.
 func AuthorityURL(dir string) string {
 	return (&url.URL{Scheme: "sqlite", Path: filepath.Join(dir, "leases.db")}).String()
@@ -64,7 +74,7 @@ func (s *Show) Run(ctx context.Context) (Count, error) {
 	if s.chunks == 0 {
 		s.chunks, s.perChunk = storyChunks, storyPerChunk
 	}
-	if err := Prepare(ctx, StoreFile(s.Dir), s.chunks, s.perChunk); err != nil {
+	if err := PrepareAt(ctx, s.place(), s.Prefix, s.chunks, s.perChunk); err != nil {
 		return Count{}, fmt.Errorf("the demo's database could not be made: %w", err)
 	}
 	// Ten leases are more than the whole story takes; a machine that is so busy
@@ -89,30 +99,35 @@ func (s *Show) Run(ctx context.Context) (Count, error) {
 	return count, err
 }
 
-// Prepare makes the user's database: invoices, charges, and the fence's table.
+// Prepare is PrepareAt for an SQLite file.
 func Prepare(ctx context.Context, path string, chunks, perChunk int) error {
-	db, err := OpenDB(path, time.Minute)
+	return PrepareAt(ctx, path, "", chunks, perChunk)
+}
+
+// PrepareAt makes the user's database: invoices, charges, and the fence's table.
+func PrepareAt(ctx context.Context, place, prefix string, chunks, perChunk int) error {
+	store, err := OpenStore(place, prefix, time.Minute)
 	if err != nil {
 		return err
 	}
-	defer db.Close()
-	fences, err := Fences(db)
+	defer store.DB.Close()
+	fences, err := store.Fences()
 	if err != nil {
 		return err
 	}
 	if err := fences.Migrate(ctx); err != nil {
 		return err
 	}
-	return (&Store{DB: db}).Create(ctx, chunks, perChunk)
+	return store.Create(ctx, chunks, perChunk)
 }
 
 func (s *Show) count(ctx context.Context) (Count, error) {
-	db, err := OpenDB(StoreFile(s.Dir), time.Minute)
+	store, err := OpenStore(s.place(), s.Prefix, time.Minute)
 	if err != nil {
 		return Count{}, err
 	}
-	defer db.Close()
-	return (&Store{DB: db}).Count(ctx)
+	defer store.DB.Close()
+	return store.Count(ctx)
 }
 
 // play lets A begin, and then goes by what the workers say.
@@ -187,7 +202,7 @@ func (s *Show) enterRival(who string) error {
 // enter starts a worker process.
 func (s *Show) enter(who string, h Hold) (*Process, error) {
 	p, err := Start(s.Worker, Config{
-		Who: who, Store: StoreFile(s.Dir), Authority: s.Authority(),
+		Who: who, Store: s.place(), Prefix: s.Prefix, Authority: s.Authority(),
 		TTL: s.TTL, Pace: s.TTL / 5, Unfenced: s.Unfenced, Hold: h,
 	}, func(e Event) {
 		select {

@@ -45,11 +45,16 @@ const (
 var lanes = []string{"A", "B", "C"}
 
 // Head says what is about to be seen, and names the columns.
-func (t *Timeline) Head(s *Show, kept bool) {
+//
+// store says where the store is; empty: in the run's folder.
+func (t *Timeline) Head(s *Show, store string, kept bool) {
 	authority, gone := s.Authority(), "three etcd processes, ended at the end"
 	fate := "removed at the end"
 	if kept {
 		fate = "kept"
+	}
+	if store == "" {
+		store = StoreFile(s.Dir)
 	}
 	if s.Nodes == nil {
 		gone = fate
@@ -64,7 +69,7 @@ Authority: %s (%s)
 
 %8s  %s  token
 `, JobName, s.TTL, comma(storyChunks*storyPerChunk), storyChunks,
-		StoreFile(s.Dir), fate, authority, gone, "time", strings.Join(lanes, " "))
+		store, fate, authority, gone, "time", strings.Join(lanes, " "))
 }
 
 // Tell writes e's line, if it has one, and moves the lanes.

@@ -65,7 +65,7 @@ func TestTimelineTellsTheStory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			l := &Timeline{W: &got}
-			l.Head(&Show{TTL: 2 * time.Second, Dir: "/tmp/demo"}, false)
+			l.Head(&Show{TTL: 2 * time.Second, Dir: "/tmp/demo"}, "", false)
 			for _, e := range story(unfenced) {
 				l.Tell(e)
 			}

@@ -49,19 +49,20 @@ func (c Count) Explain(unfenced bool) string {
 }
 
 const perInvoice = `
-SELECT coalesce(sum(n = 1), 0), coalesce(sum(n = 2), 0), coalesce(sum(n > 2), 0), coalesce(sum(n = 0), 0)
-FROM (SELECT count(c.invoice) AS n FROM invoices i LEFT JOIN charges c ON c.invoice = i.id GROUP BY i.id)`
+SELECT coalesce(sum(CASE WHEN n = 1 THEN 1 END), 0), coalesce(sum(CASE WHEN n = 2 THEN 1 END), 0),
+  coalesce(sum(CASE WHEN n > 2 THEN 1 END), 0), coalesce(sum(CASE WHEN n = 0 THEN 1 END), 0)
+FROM (SELECT count(c.invoice) AS n FROM {p}invoices i LEFT JOIN {p}charges c ON c.invoice = i.id GROUP BY i.id) AS per_invoice`
 
 const wrongCharges = `
-SELECT count(*) FROM charges c LEFT JOIN invoices i ON i.id = c.invoice WHERE i.cents IS NOT c.cents`
+SELECT count(*) FROM {p}charges c LEFT JOIN {p}invoices i ON i.id = c.invoice WHERE i.cents IS NULL OR i.cents <> c.cents`
 
 // Count looks at every invoice and at every charge.
 func (s *Store) Count(ctx context.Context) (Count, error) {
 	var c Count
-	if err := s.DB.QueryRowContext(ctx, perInvoice).Scan(&c.Once, &c.Twice, &c.More, &c.Never); err != nil {
+	if err := s.DB.QueryRowContext(ctx, s.q(perInvoice)).Scan(&c.Once, &c.Twice, &c.More, &c.Never); err != nil {
 		return Count{}, err
 	}
-	if err := s.DB.QueryRowContext(ctx, wrongCharges).Scan(&c.Wrong); err != nil {
+	if err := s.DB.QueryRowContext(ctx, s.q(wrongCharges)).Scan(&c.Wrong); err != nil {
 		return Count{}, err
 	}
 	return c, nil
