@@ -157,3 +157,51 @@ func TestANotificationOfARefusedWriteIsNeverHeard(t *testing.T) {
 		t.Error("a second connection was needed")
 	}
 }
+
+// stopped is a source of rows that stands still before its first.
+type stopped struct{ begun, goOn chan struct{} }
+
+func (s stopped) Next() bool {
+	close(s.begun)
+	<-s.goOn
+	return false
+}
+func (stopped) Values() ([]any, error) { return nil, nil }
+func (stopped) Err() error             { return nil }
+
+// To the server such a client is not idle: no timeout of its own ends it.
+func TestAClientThatStopsInsideCopyYieldsToARaise(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, sqlservers.PostgreSQL(t).Database(t, sqlservers.Options{}))
+	_, f := pool(t, s, "")
+	ctx := t.Context()
+	c, err := f.Raise(ctx, job, grant(7, "a"))
+	must(t, err)
+	rows := stopped{make(chan struct{}), make(chan struct{})}
+	zombie := make(chan error, 1)
+	go func() {
+		zombie <- f.InTx(context.WithoutCancel(ctx), c, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, insert); err != nil {
+				return err
+			}
+			_, err := tx.CopyFrom(ctx, pgx.Identifier{"invoices"}, []string{"chunk", "amount"}, rows)
+			return err
+		})
+	}()
+	<-rows.begun
+	until(t, "the server waits for its rows", func() bool {
+		return s.at.Count(t, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'ClientRead' AND state = 'active' AND datname = $1", s.at.Name) > 0
+	})
+	next := s.raise(t, grant(12, "b"))
+	if next.Previous.Fence != 7 || next.Previous.Seq != 0 {
+		t.Errorf("previous is %+v", next.Previous)
+	}
+	close(rows.goOn)
+	if err := <-zombie; err == nil {
+		t.Error("the zombie's COPY was committed")
+	}
+	wants(t, f.InTx(ctx, c, pgx.TxOptions{}, func(pgx.Tx) error { t.Error("it ran"); return nil }), fence.ErrStale)
+	if n := s.count(t); n != 0 {
+		t.Errorf("%d invoices", n)
+	}
+}
