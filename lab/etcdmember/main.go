@@ -1,14 +1,10 @@
 // Command etcdmember is a member of an etcdcluster that is built by itself,
-// because it is built differently than the program that starts it.
+// because it is built differently than the program that starts it. By anybody
+// else it is not to be started, and does nothing.
 package main
 
-import (
-	"fmt"
-
-	"github.com/stint-dev/stint/lab/etcdcluster"
-)
+import "github.com/stint-dev/stint/lab/etcdcluster"
 
 func main() {
 	etcdcluster.Main() // does not return in a member's process
-	fmt.Println("etcdmember is started by an etcdcluster only")
 }
