@@ -37,6 +37,7 @@ type Authority struct {
 	news     *watch                       // nil: nobody waits
 	queue    []*op
 	flying   bool          // a Txn is under way
+	beside   int           // and deletes beside it: see express
 	caution  int           // Txns until a bold one is sent again
 	full     bool          // etcd had no space for the last create
 	crowded  chan struct{} // see linger: closed when crowd ops are queued

@@ -22,9 +22,10 @@ type op struct {
 	// Further tries of the same name by this client: they share the outcome.
 	riders []*op
 
-	unsure bool // an answer was lost: it may have been carried out
-	look   bool // a try that was refused: this time it asks by whom
-	left   bool // its caller has gone while it was sent: it is not sent again by itself
+	unsure bool   // an answer was lost: it may have been carried out
+	look   bool   // a try that was refused: this time it asks by whom
+	left   bool   // its caller has gone while it was sent: it is not sent again by itself
+	next   *place // of a delete: see nextOf
 
 	// The outcome, read after done is closed.
 	err     error // not done

@@ -170,6 +170,13 @@ func (n *network) leads(m *member) (id, term uint64) {
 	return n.led, n.ledTerm
 }
 
+// elsewhere reports whether another member than m is known to lead.
+func (n *network) elsewhere(m *member) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leader != nil && n.leader != m && n.leader == n.members[n.at] && n.ledTerm == n.term
+}
+
 // do carries out a request that may be repeated, at one member after the other,
 // until one answers, the answer is definite, or ctx is done.
 func (n *network) do(ctx context.Context, f func(context.Context, *member) error) error {

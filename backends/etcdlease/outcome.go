@@ -157,6 +157,9 @@ func (a *Authority) concludeRemove(o *op, u outcome) {
 		a.finish(o, errRenewedElsewhere)
 		return
 	}
+	if u.yes && o.next != nil {
+		a.tellNext(o, u)
+	}
 	a.removed(o, u.yes)
 }
 

@@ -37,8 +37,12 @@ func (a *Authority) Release(ctx context.Context, g authority.Grant) error {
 		kind = opExpire // it is over already: not by its own doing
 	}
 	o, begun := a.removal(p, kind)
-	fly := !begun && a.pilot(o)
+	express := !begun && a.express(o)
+	fly := !begun && !express && a.pilot(o)
 	a.mu.Unlock()
+	if express {
+		a.deliver(ctx, o)
+	}
 	if err := a.await(ctx, o, fly); err != nil {
 		return err
 	}

@@ -73,6 +73,7 @@ func (a *Authority) bold(batch []*op, guards []*session) *pb.TxnRequest {
 		Success: make([]*pb.RequestOp, 0, len(batch)),
 	}
 	for _, o := range batch {
+		o.next = nil // the watch tells it: nothing is read here
 		a.ask(r, o)
 	}
 	return r
@@ -98,6 +99,11 @@ func (a *Authority) step(o *op, alone bool) *pb.TxnRequest {
 		guard := []byte(p.s.guard)
 		r.Compare = append(r.Compare, unchangedSince(guard, p.s.g))
 		r.Failure = []*pb.RequestOp{reading(key), reading(guard)}
+	}
+	if o.next = nil; o.kind.removes() {
+		if o.next = a.nextOf(p); o.next != nil {
+			r.Success = append(r.Success, reading([]byte(o.next.key)), reading([]byte(a.keys.floor(p.name))))
+		}
 	}
 	return r
 }

@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,6 +29,10 @@ const (
 	watchAsk   = time.Second
 	watchDeath = 2500 * time.Millisecond
 )
+
+// errElsewhere ends a watch at a member that does not lead: the leader knows of a
+// change before all others.
+var errElsewhere = errors.New("another member leads")
 
 // listen makes sure that the watch runs, and waits until it does.
 func (a *Authority) listen(ctx context.Context) error {
@@ -67,6 +72,9 @@ func (a *Authority) hear(w *watch) {
 		switch err := a.hearFrom(w, m); {
 		case err == nil:
 			return
+		case errors.Is(err, errElsewhere):
+			pause = 10 * time.Millisecond
+			continue
 		case !rest(a.ctx, pause):
 			return
 		case a.clock.Now().Sub(began) > 5*time.Second:
@@ -106,6 +114,9 @@ func (a *Authority) hearFrom(w *watch, m *member) error {
 		case <-ask.C:
 			if a.deafen(w) {
 				return nil
+			}
+			if a.net.elsewhere(m) {
+				return errElsewhere
 			}
 			silent := a.clock.Now().Sub(heard)
 			if silent > watchDeath {

@@ -1,0 +1,171 @@
+package etcdtests
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	"github.com/stint-dev/stint/lab/grpcfault"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// pair is a holder and a waiter of one client, whose watch tells nothing until
+// news is called.
+type pair struct {
+	*party
+	first  authority.Grant
+	second authority.Request
+	own    place // of the second
+	waiter <-chan granted
+	news   func()
+}
+
+func newPair(w *world) *pair {
+	h := &pair{party: w.party(), second: line("job", 20*time.Second)}
+	h.first = h.acquire(ask("job", 20*time.Second))
+	if _, err := h.auth.Acquire(w.long(), h.second); !errors.Is(err, authority.ErrHeld) {
+		w.Fatalf("the second: %v", err)
+	}
+	h.own = w.places("job")[1]
+	h.waiter = h.background(h.second)
+	silent := make(chan struct{})
+	h.news = func() { close(silent) }
+	h.layer.Arm(grpcfault.Fault{Method: "Watch/Watch", Kind: grpcfault.BeforeAnswer, Do: func() { <-silent }})
+	return h
+}
+
+// TestAReleaseTellsTheNextOfItsOwnClientAtOnce: the answer to the delete is enough.
+func TestAReleaseTellsTheNextOfItsOwnClientAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{})
+	h := newPair(w)
+	w.must(h.auth.Release(w.long(), h.first))
+	g := w.next(h.waiter)
+	if g.Token != fence.Token(h.own.created) {
+		t.Errorf("granted with token %d, its place is of revision %d", g.Token, h.own.created)
+	}
+	h.news()
+	if _, err := h.auth.Renew(w.long(), g); err != nil {
+		t.Error(err)
+	}
+	// The news of the first one's release come now, and must not count again.
+	w.must(h.auth.Release(w.long(), g))
+	w.noKeys("job")
+}
+
+// TestAReleaseTellsNobodyWhosePlaceHasGone: the next one's place was removed by
+// hand, and the watch has not told it yet.
+func TestAReleaseTellsNobodyWhosePlaceHasGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{})
+	h := newPair(w)
+	w.must(w.txn(clientv3.OpDelete(h.own.key)))
+	w.must(h.auth.Release(w.long(), h.first))
+	select {
+	case g := <-h.waiter:
+		t.Fatalf("granted %+v, although its place had gone before the release", g)
+	case <-time.After(500 * time.Millisecond): // a grant by the answer would have come by now
+	}
+	h.news()
+	g := w.next(h.waiter)
+	if now := w.places("job"); len(now) != 1 || g.Token != fence.Token(now[0].created) || now[0].created <= h.own.created {
+		t.Errorf("granted with token %d; in line is %+v, and was %+v", g.Token, now, h.own)
+	}
+}
+
+// TestAReleaseTellsTheNextOfAFloorToo: it was raised by hand, and the watch has
+// not told it yet.
+func TestAReleaseTellsTheNextOfAFloorToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{})
+	h := newPair(w)
+	floor, err := w.raw.Put(w.long(), w.prefix+"/floor/job", "raised by hand")
+	w.must(err)
+	w.must(h.auth.Release(w.long(), h.first))
+	g := w.next(h.waiter)
+	h.news()
+	if g.Token <= fence.Token(floor.Header.Revision) {
+		t.Errorf("granted with token %d, the floor is %d", g.Token, floor.Header.Revision)
+	}
+}
+
+// TestAReleaseTellsOnlyWhoIsNext: somebody else's place lies between.
+func TestAReleaseTellsOnlyWhoIsNext(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, etcdcluster.Options{})
+	a, b := w.party(), w.party()
+	first := a.acquire(ask("job", 20*time.Second))
+	between, last := line("job", 20*time.Second), line("job", 20*time.Second)
+	for i, p := range []*party{b, a} {
+		r := []authority.Request{between, last}[i]
+		if _, err := p.auth.Acquire(w.long(), r); !errors.Is(err, authority.ErrHeld) {
+			t.Fatal(err)
+		}
+	}
+	waiter := a.background(last)
+	w.must(a.auth.Release(w.long(), first))
+	g, err := b.serve(w.long(), between)
+	w.must(err)
+	select {
+	case got := <-waiter:
+		t.Fatalf("granted %+v beside %+v", got, g)
+	case <-time.After(300 * time.Millisecond):
+	}
+	w.must(b.auth.Release(w.long(), g))
+	w.must(a.auth.Release(w.long(), w.next(waiter)))
+	w.noKeys("job")
+}
+
+// TestAReleaseThatSomebodyWaitsForGoesBesideATxnUnderWay: a create of the same
+// client does not leave before the next is granted. Where the release itself is
+// lost, it is sent again behind that create.
+func TestAReleaseThatSomebodyWaitsForGoesBesideATxnUnderWay(t *testing.T) {
+	t.Parallel()
+	all := newWorld(t, 1, etcdcluster.Options{})
+	for _, kind := range []grpcfault.Kind{grpcfault.BeforeAnswer, grpcfault.LoseAnswer, grpcfault.RepeatRequest, grpcfault.LoseRequest} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			w := all.on(t)
+			p := w.party()
+			first := p.acquire(ask("job", time.Minute))
+			second := line("job", time.Minute)
+			if _, err := p.auth.Acquire(w.long(), second); !errors.Is(err, authority.ErrHeld) {
+				t.Fatal(err)
+			}
+			turn := make(chan error, 1)
+			go func() { turn <- p.auth.Wait(w.long(), second) }() // asks nobody
+			goes := make(chan struct{})
+			p.layer.Arm(
+				grpcfault.Fault{Method: "KV/Txn", Kind: grpcfault.BeforeRequest, Do: func() { <-goes }},
+				grpcfault.Fault{Method: "KV/Txn", N: 2, Kind: kind, Broken: true, Do: func() {}})
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				g, err := p.auth.Acquire(w.long(), ask("other", time.Minute))
+				if err != nil || p.auth.Release(w.long(), g) != nil {
+					t.Errorf("the create under way: %+v, %v", g, err)
+				}
+			}()
+			w.eventually("the create is under way", func() bool { return p.layer.Struck() == 1 })
+			released := make(chan error, 1)
+			go func() { released <- p.auth.Release(w.long(), first) }()
+			w.eventually("the release is sent", func() bool { return p.layer.Struck() == 2 })
+			if kind == grpcfault.LoseRequest {
+				close(goes)
+			}
+			w.must(<-released)
+			w.must(<-turn)
+			g := p.acquire(second)
+			if kind != grpcfault.LoseRequest {
+				close(goes)
+			}
+			<-done
+			w.must(p.auth.Release(w.long(), g))
+			w.noKeys("job")
+			w.noKeys("other")
+		})
+	}
+}
