@@ -2,6 +2,7 @@ package sqltests
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 
@@ -30,6 +31,13 @@ func TestMain(m *testing.M) {
 	// Most of a test here is waiting for a server.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
+	}
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
+	if !set { // each check runs a program on seven databases
+		if err := flag.Set("rapid.checks", fmt.Sprint(trials(8, 150))); err != nil {
+			panic(err)
+		}
 	}
 	goleak.VerifyTestMain(sqlservers.Closing(m))
 }
