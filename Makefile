@@ -10,7 +10,7 @@ STATICCHECK := bin/staticcheck
 VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lab lint bench bench-etcd plant clean need
+.PHONY: help build demo test lab lint bench bench-etcd bench-sql plant clean need
 
 help: ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -29,9 +29,11 @@ test: need ## every test of every module, with the race detector
 	  CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$(echo "$$all" | grep -v '/lab/')
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) -p 1 ./lab/...
 
-lab: need ## the tests on etcd, and the races of stint run, with all their trials
+lab: need ## the tests on real servers (etcd, PostgreSQL, MariaDB) with all their trials
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./lab/etcdtests -long
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m ./cmd/stint -run 'TestAKeyIsDoneOnce|HoweverTheirStintsEnd' -long
+	@tools/need packages
+	$(GO) test -timeout 60m ./lab/sqltests -long
 
 # vet runs for macOS too: the clock and the process handling differ there, and
 # no machine of CI would notice that they stopped compiling. (bench measures on
@@ -57,6 +59,12 @@ bench: need ## measure what the project promises; fails when a bar is missed
 # it works.
 bench-etcd: need ## etcd's own locks beside ours; fails when a bar is missed
 	$(GO) run -buildvcs=$(VCS) ./bench/etcd
+
+# Private servers with every commit on disk; `go run ./bench/sql -quick` only shows
+# that it works.
+bench-sql: need ## what a fence costs in PostgreSQL and MariaDB; fails when a bar is missed
+	@tools/need packages
+	$(GO) run -buildvcs=$(VCS) ./bench/sql
 
 # Each bug is compiled in place of the protocol's own file, and hunted.
 plant: need ## plant bugs in the protocol, and see what catches them

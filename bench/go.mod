@@ -3,6 +3,8 @@ module github.com/stint-dev/stint/bench
 go 1.26.0
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/ncruces/go-sqlite3 v0.37.0
 	github.com/stint-dev/stint v0.0.0
 	github.com/stint-dev/stint/backends v0.0.0
@@ -13,6 +15,14 @@ require (
 	go.uber.org/zap v1.27.1
 	golang.org/x/sys v0.50.0
 	modernc.org/sqlite v1.62.0
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 )
 
 require (
@@ -46,6 +56,7 @@ require (
 	github.com/sirupsen/logrus v1.9.4 // indirect
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
+	github.com/stint-dev/stint/backends/pgfence v0.0.0
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20220101234140-673ab2c3ae75 // indirect
 	github.com/xiang90/probing v0.0.0-20221125231312-a49e3df8f510 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect
@@ -87,3 +98,5 @@ replace github.com/stint-dev/stint/backends/sqlite => ../backends/sqlite
 replace github.com/stint-dev/stint/backends => ../backends
 
 replace github.com/stint-dev/stint/lab => ../lab
+
+replace github.com/stint-dev/stint/backends/pgfence => ../backends/pgfence
