@@ -94,13 +94,16 @@ END $stint$`,
 // pg_blocking_pids would name whoever waits in front of us as well. Its session
 // must also hold a lock on the table, because xmax may be the number of a set of
 // lockers, which is counted apart.
+//
+// A COMMIT that waits for its standby is left alone: ending its session would
+// make visible what the standby does not have.
 type postgresHolder struct{}
 
 const heldPostgres = ` FROM {t} JOIN pg_locks l ON l.locktype = 'transactionid' AND l.transactionid = {t}.xmax AND l.granted AND l.mode = 'ExclusiveLock'
  JOIN pg_locks r ON r.locktype = 'relation' AND r.relation = '{t}'::regclass AND r.virtualtransaction = l.virtualtransaction AND r.granted AND r.mode IN ('RowShareLock', 'RowExclusiveLock')
  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
  LEFT JOIN pg_prepared_xacts p ON p.transaction = {t}.xmax
- WHERE [name] = ?`
+ WHERE [name] = ? AND a.wait_event IS DISTINCT FROM 'SyncRep'`
 
 func (postgresHolder) find(ctx context.Context, e *Engine, name string) (found session, err error) {
 	q := e.sql(`SELECT COALESCE(l.pid, 0), COALESCE(a.usename::text, ''), COALESCE(a.application_name, ''), COALESCE(host(a.client_addr), ''), COALESCE(a.state, ''),
