@@ -63,6 +63,17 @@ type Queuer interface {
 	Leave(ctx context.Context, r Request) error
 }
 
+// Starter is an Authority to which many requests can be given without a
+// goroutine that waits for each: those that it sends together, say. The methods
+// begin what Acquire and Release do, return at once, and call answered with the
+// outcome, exactly once and soon after ctx is done at the latest: from any
+// goroutine, also before they return. answered does not block, and may begin
+// further requests.
+type Starter interface {
+	StartAcquire(ctx context.Context, r Request, answered func(Grant, error))
+	StartRelease(ctx context.Context, g Grant, answered func(error))
+}
+
 // BulkRenewer is an Authority that renews many grants for about the price of
 // one: those that share a lease at the authority, say.
 type BulkRenewer interface {

@@ -11,29 +11,45 @@ import (
 // place only if there is none; one with a Waiter takes a place behind the
 // others, keeps it, and is granted what it has become.
 func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority.Grant, error) {
-	if err := seconds(r.Length); err != nil { // first: it knows the nearest
+	if err := a.admit(ctx, r); err != nil {
 		return authority.Grant{}, err
+	}
+	o, p, err := a.ask(ctx, r, false)
+	if err != nil {
+		return authority.Grant{}, err
+	}
+	return a.pursue(ctx, r, o, p)
+}
+
+// admit refuses requests that are not sent.
+func (a *Authority) admit(ctx context.Context, r authority.Request) error {
+	if err := seconds(r.Length); err != nil { // first: it knows the nearest
+		return err
 	}
 	if err := r.Check(); err != nil {
-		return authority.Grant{}, err
+		return err
 	}
-	if err := a.enter(ctx); err != nil {
-		return authority.Grant{}, err
-	}
-	join := false
-	for {
-		o, p, fly, err := a.propose(ctx, r, join)
-		if err != nil {
-			return authority.Grant{}, err
+	return a.enter(ctx)
+}
+
+// ask finds the request's place or asks for one, and waits for what is under way
+// for it.
+func (a *Authority) ask(ctx context.Context, r authority.Request, join bool) (*op, *place, error) {
+	o, p, fly, err := a.propose(ctx, r, join)
+	if err == nil && o != nil {
+		if err = a.await(ctx, o, fly); err != nil {
+			a.abandon(p)
 		}
-		if o != nil {
-			if err := a.await(ctx, o, fly); err != nil {
-				a.abandon(p)
-				return authority.Grant{}, err
-			}
-			if o.kind.creates() && o.err != nil && !errors.Is(o.err, errSessionOver) {
-				return authority.Grant{}, o.err
-			}
+	}
+	return o, p, err
+}
+
+// pursue goes on with a request for which an op was carried out (nil: its place
+// was there already).
+func (a *Authority) pursue(ctx context.Context, r authority.Request, o *op, p *place) (authority.Grant, error) {
+	for join := false; ; {
+		if o != nil && o.kind.creates() && o.err != nil && !errors.Is(o.err, errSessionOver) {
+			return authority.Grant{}, o.err
 		}
 		g, next, err := a.answer(ctx, r, o, p)
 		if next == final || err != nil {
@@ -46,6 +62,9 @@ func (a *Authority) Acquire(ctx context.Context, r authority.Request) (authority
 			}
 		}
 		if err := a.enter(ctx); err != nil {
+			return authority.Grant{}, err
+		}
+		if o, p, err = a.ask(ctx, r, join); err != nil {
 			return authority.Grant{}, err
 		}
 	}
@@ -81,22 +100,27 @@ func (a *Authority) propose(ctx context.Context, r authority.Request, join bool)
 			a.mu.Unlock()
 			return nil, nil, false, errClosed()
 		}
-		kind := opTry
-		if r.Waiter != "" && (join || len(a.lines[r.Name].waiters()) > 0) && a.listening() {
-			kind = opJoin
-		}
-		p := a.add(r, s)
-		o := &op{kind: kind, p: p, value: newValue(r, s.client)}
-		if kind == opJoin {
-			a.expect(r.Name)
-		}
+		o := a.begin(r, s, join)
 		fly = a.pilot(o)
-		if a.clock.Now().Sub(s.last) > s.length/8 {
-			s.begin() // so that the grant counts from about now
-		}
 		a.mu.Unlock()
-		return o, p, fly, nil
+		return o, o.p, fly, nil
 	}
+}
+
+// begin makes a place, and the op that asks for it. a.mu is held.
+func (a *Authority) begin(r authority.Request, s *session, join bool) *op {
+	kind := opTry
+	if r.Waiter != "" && (join || len(a.lines[r.Name].waiters()) > 0) && a.listening() {
+		kind = opJoin
+	}
+	p := a.add(r, s)
+	if kind == opJoin {
+		a.expect(r.Name)
+	}
+	if a.clock.Now().Sub(s.last) > s.length/8 {
+		s.begin() // so that the grant counts from about now
+	}
+	return &op{kind: kind, p: p, value: newValue(r, s.client)}
 }
 
 // waiters are those of a line that is followed.
@@ -170,11 +194,22 @@ func (a *Authority) answer(ctx context.Context, r authority.Request, o *op, p *p
 		}
 		return authority.Grant{}, tryAgain, nil
 	}
-	p.phase = held
-	p.from = max(p.s.alive, p.proven)
-	g := p.grant()
+	g := p.take()
 	a.mu.Unlock()
 	return g, final, nil
+}
+
+// ready reports whether a place is a grant that nobody was told of yet. a.mu is
+// held.
+func (p *place) ready() bool {
+	return p.phase == inLine && !p.s.over && p.first() && (p.queuing == nil || p.floor <= p.token)
+}
+
+// take makes the grant of a place that is ready. a.mu is held.
+func (p *place) take() authority.Grant {
+	p.phase = held
+	p.from = max(p.s.alive, p.proven)
+	return p.grant()
 }
 
 // cleared waits for what ends a place.

@@ -2,6 +2,7 @@ package etcdlease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ type Authority struct {
 	news     *watch                       // nil: nobody waits
 	queue    []*op
 	flying   bool          // a Txn is under way
+	runway   chan struct{} // wakes the goroutine that sends Txns; nil until there is one
+	landing  int           // Txns whose outcome is being taken in,
+	tell     []func()      // and these are called after that
 	beside   int           // and deletes beside it: see express
 	caution  int           // Txns until a bold one is sent again
 	full     bool          // etcd had no space for the last create
@@ -49,6 +53,7 @@ type Authority struct {
 
 var (
 	_ authority.Queuer      = (*Authority)(nil)
+	_ authority.Starter     = (*Authority)(nil)
 	_ authority.BulkRenewer = (*Authority)(nil)
 	_ authority.Lister      = (*Authority)(nil)
 	_ authority.Timing      = (*Authority)(nil)
@@ -88,6 +93,8 @@ func (a *Authority) enter(ctx context.Context) error {
 
 func errClosed() error { return fmt.Errorf("etcdlease: %w", authority.ErrClosed) }
 
+var errClosedMeanwhile = errors.New("etcdlease: closed before etcd answered; the outcome is not known")
+
 // within waits until done is closed. The outcome is not known when it returns
 // an error.
 func (a *Authority) within(ctx context.Context, done <-chan struct{}) error {
@@ -97,7 +104,7 @@ func (a *Authority) within(ctx context.Context, done <-chan struct{}) error {
 	case <-ctx.Done():
 		return a.o.explain(ctx.Err())
 	case <-a.ctx.Done():
-		return fmt.Errorf("etcdlease: closed before etcd answered; the outcome is not known")
+		return errClosedMeanwhile
 	}
 }
 

@@ -19,6 +19,7 @@ type op struct {
 	p     *place
 	value string // of a new place
 	done  chan struct{}
+	told  func() // called when done has been closed; nil: nobody but those who wait for that
 	// Further tries of the same name by this client: they share the outcome.
 	riders []*op
 
@@ -76,14 +77,39 @@ func (a *Authority) launch() {
 	}
 	if !a.flying && a.ctx.Err() == nil {
 		a.flying = true
-		a.group.Go(a.fly)
+		a.takeOff()
+	}
+}
+
+// takeOff lets the pilot send what is queued: one goroutine, from the first time
+// until Close, whose stack has grown to what a request needs. a.mu is held, and
+// a.flying is the caller's to hand on.
+func (a *Authority) takeOff() {
+	switch {
+	case a.ctx.Err() != nil: // the pilot has gone, or is about to
+		a.group.Go(func() { a.fly(nil) })
+		return
+	case a.runway == nil:
+		a.runway = make(chan struct{}, 1)
+		a.group.Go(a.patrol)
+	}
+	a.runway <- struct{}{} // there is room: nobody else is flying
+}
+
+func (a *Authority) patrol() {
+	full := time.NewTimer(time.Hour)
+	defer full.Stop()
+	for a.ctx.Err() == nil {
+		select {
+		case <-a.runway:
+		case <-a.ctx.Done(): // what is queued is ended
+		}
+		a.fly(full)
 	}
 }
 
 // fly sends Txns as long as there is something to send.
-func (a *Authority) fly() {
-	full := time.NewTimer(time.Hour)
-	defer full.Stop()
+func (a *Authority) fly(full *time.Timer) {
 	for {
 		a.mu.Lock()
 		batch := a.take()
@@ -171,6 +197,13 @@ func (a *Authority) finish(o *op, err error) {
 		a.arrived(o.p.name)
 	}
 	close(o.done)
+	switch {
+	case o.told == nil:
+	case a.landing > 0:
+		a.tell = append(a.tell, o.told)
+	default:
+		a.group.Go(o.told)
+	}
 	riders := o.riders
 	o.riders = nil
 	for _, r := range riders {
@@ -208,9 +241,24 @@ func (a *Authority) transmit(ctx context.Context, batch []*op) errand {
 	return f
 }
 
-// land takes what became of a Txn. late tells whether an answer that is missing
-// is the member's fault.
+// land takes what became of a Txn, and tells those who were only called back for
+// it. late tells whether an answer that is missing is the member's fault.
 func (a *Authority) land(f errand, late bool) {
+	a.mu.Lock()
+	a.landing++
+	a.mu.Unlock()
+	a.takeIn(f, late)
+	a.mu.Lock()
+	a.landing--
+	told := a.tell
+	a.tell = nil
+	a.mu.Unlock()
+	for _, tell := range told {
+		tell()
+	}
+}
+
+func (a *Authority) takeIn(f errand, late bool) {
 	switch {
 	case f.err == nil:
 		a.net.note(f.resp.Header.GetRaftTerm())

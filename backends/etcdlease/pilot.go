@@ -37,7 +37,7 @@ func (a *Authority) flyAlone(ctx context.Context) {
 	defer a.group.Done()
 	a.mu.Lock()
 	if len(a.queue) > 1 || ctx.Err() != nil { // others are not to depend on this caller
-		a.group.Go(a.fly)
+		a.takeOff()
 		a.mu.Unlock()
 		return
 	}
@@ -56,7 +56,9 @@ func (a *Authority) flyAlone(ctx context.Context) {
 			a.mu.Unlock()
 			a.group.Go(func() {
 				a.land(f, !gone)
-				a.fly()
+				a.mu.Lock()
+				a.takeOff()
+				a.mu.Unlock()
 			})
 			return
 		}
@@ -65,7 +67,7 @@ func (a *Authority) flyAlone(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.queue) > 0 {
-		a.group.Go(a.fly)
+		a.takeOff()
 		return
 	}
 	a.flying = false

@@ -16,10 +16,7 @@ import (
 // A grant of another client is released as well: that is how a lease is broken
 // by hand. Its holder learns of it from its next renewal.
 func (a *Authority) Release(ctx context.Context, g authority.Grant) error {
-	if err := check(g); err != nil {
-		return err
-	}
-	if err := a.enter(ctx); err != nil {
+	if err := a.admitRelease(ctx, g); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -46,6 +43,18 @@ func (a *Authority) Release(ctx context.Context, g authority.Grant) error {
 	if err := a.await(ctx, o, fly); err != nil {
 		return err
 	}
+	return a.releaseEnded(ctx, g, o)
+}
+
+func (a *Authority) admitRelease(ctx context.Context, g authority.Grant) error {
+	if err := check(g); err != nil {
+		return err
+	}
+	return a.enter(ctx)
+}
+
+// releaseEnded says what the end of a delete means for the release of g.
+func (a *Authority) releaseEnded(ctx context.Context, g authority.Grant, o *op) error {
 	switch {
 	case errors.Is(o.err, errRenewedElsewhere):
 		return a.Release(ctx, g)

@@ -74,7 +74,7 @@ func (a *Authority) bold(batch []*op, guards []*session) *pb.TxnRequest {
 	}
 	for _, o := range batch {
 		o.next = nil // the watch tells it: nothing is read here
-		a.ask(r, o)
+		a.demand(r, o)
 	}
 	return r
 }
@@ -84,7 +84,7 @@ func (a *Authority) bold(batch []*op, guards []*session) *pb.TxnRequest {
 // nothing on any member. a.mu is held.
 func (a *Authority) step(o *op, alone bool) *pb.TxnRequest {
 	r := &pb.TxnRequest{}
-	a.ask(r, o)
+	a.demand(r, o)
 	p, key := o.p, []byte(o.p.key)
 	switch o.kind {
 	case opTry:
@@ -108,8 +108,8 @@ func (a *Authority) step(o *op, alone bool) *pb.TxnRequest {
 	return r
 }
 
-// ask adds what an op demands and what it does. a.mu is held.
-func (a *Authority) ask(r *pb.TxnRequest, o *op) {
+// demand adds what an op demands and what it does. a.mu is held.
+func (a *Authority) demand(r *pb.TxnRequest, o *op) {
 	p, key := o.p, []byte(o.p.key)
 	switch o.kind {
 	case opTry:

@@ -1,0 +1,110 @@
+package etcdtests
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stint-dev/stint/authority"
+	"github.com/stint-dev/stint/authority/authoritytest"
+	"github.com/stint-dev/stint/backends/etcdlease"
+	"github.com/stint-dev/stint/lab/etcdcluster"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// starting is the authority by way of its Starter.
+type starting struct{ *etcdlease.Authority }
+
+func (s starting) Acquire(ctx context.Context, r authority.Request) (authority.Grant, error) {
+	answers := make(chan granted, 1)
+	s.StartAcquire(ctx, r, func(g authority.Grant, err error) { answers <- granted{g, err, 0} })
+	a := <-answers
+	return a.Grant, a.err
+}
+
+func (s starting) Release(ctx context.Context, g authority.Grant) error {
+	answers := make(chan error, 1)
+	s.StartRelease(ctx, g, func(err error) { answers <- err })
+	return <-answers
+}
+
+// TestConformanceOfRequestsThatNobodyWaitsFor: what a Starter answers is what
+// Acquire and Release would have returned.
+func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	c := etcdcluster.Run(t, 1, etcdcluster.Options{})
+	open := func(t *testing.T, prefix string) authority.Authority {
+		client, err := clientv3.New(c.ClientConfig(c.Endpoints()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := etcdlease.New(client, etcdlease.Options{Prefix: prefix, OwnClient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return starting{a}
+	}
+	authoritytest.Run(t, authoritytest.Subject{
+		Forgets: true, Length: 4 * time.Second, Late: 2 * time.Second,
+		Open: func(t *testing.T) authoritytest.Handle {
+			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
+			return authoritytest.Handle{
+				Authority: open(t, prefix),
+				Peer:      func(t *testing.T) authority.Authority { return open(t, prefix) },
+			}
+		},
+	})
+}
+
+// TestARequestThatNobodyWaitsForIsAnsweredOnce: by its context, by Close, or by
+// etcd, whichever is first.
+func TestARequestThatNobodyWaitsForIsAnsweredOnce(t *testing.T) {
+	w := newWorld(t, 1, etcdcluster.Options{})
+	p := w.party()
+	held := p.acquire(ask("warm", 20*time.Second))
+	for name, end := range map[string]func(cancel func()){
+		"etcd":        func(func()) {},
+		"its context": func(cancel func()) { cancel() },
+	} {
+		for i := range 50 {
+			ctx, cancel := context.WithCancel(w.long())
+			r := line(fmt.Sprint("job", i), 5*time.Second)
+			answers := make(chan granted, 2)
+			p.auth.StartAcquire(ctx, r, func(g authority.Grant, err error) { answers <- granted{g, err, 0} })
+			time.Sleep(time.Duration(i) * 40 * time.Microsecond) // about when etcd answers
+			end(cancel)
+			a := <-answers
+			if a.err == nil {
+				w.must(p.auth.Release(w.long(), a.Grant))
+			} else if name == "etcd" {
+				t.Errorf("%s, try %d: %v", name, i, a.err)
+			} else {
+				w.must(p.auth.Leave(w.long(), r))
+				if g, err := p.auth.Acquire(w.long(), r); err == nil { // it had become a grant
+					w.must(p.auth.Release(w.long(), g))
+				}
+			}
+			cancel()
+			if len(answers) > 0 {
+				t.Fatalf("%s, try %d: a second answer: %+v", name, i, <-answers)
+			}
+		}
+	}
+	var late []chan error
+	for range 8 {
+		answers := make(chan error, 2)
+		p.auth.StartAcquire(w.long(), ask("late", 5*time.Second), func(_ authority.Grant, err error) { answers <- err })
+		late = append(late, answers)
+	}
+	p.auth.StartRelease(w.long(), held, func(error) {})
+	w.must(p.auth.Close())
+	for _, answers := range late {
+		<-answers
+	}
+	answered := make(chan error, 1)
+	p.auth.StartRelease(w.long(), held, func(err error) { answered <- err })
+	if err := <-answered; err == nil {
+		t.Error("a release was started after Close")
+	}
+}
