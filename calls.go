@@ -24,6 +24,7 @@ const (
 	urgent  kind = iota // renewals and releases
 	patient             //
 	lasting             // as long as the waiting does: never waits, and is not counted
+	started             // no goroutine waits for its answer: the same
 )
 
 // job is a request.
@@ -55,8 +56,12 @@ func (c *calls) init() {
 // queue runs j as soon as fewer than maxCalls are under way, an urgent one
 // before all others.
 func (c *calls) queue(j job) {
-	if j.kind == lasting {
+	switch j.kind {
+	case lasting:
 		c.group.Go(j.run)
+		return
+	case started:
+		j.run()
 		return
 	}
 	c.mu.Lock()

@@ -171,7 +171,7 @@ func (l *Lease) Beat() {
 // release could not be confirmed yet. If ctx ends first, the release goes on in
 // the background, until the authority has let go by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	l.c.rt.post(posted{lease: l, event: protocol.Release{}})
+	l.c.rt.drive(posted{lease: l, event: protocol.Release{}})
 	settled := l.whenSettled()
 	select {
 	case <-settled:

@@ -2,11 +2,11 @@ package stint
 
 import (
 	"cmp"
-	"context"
 	"errors"
-	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-dev/stint/authority"
@@ -15,24 +15,29 @@ import (
 )
 
 // runtime drives the protocol machines of one client: one loop and one timer
-// heap for all of them, whatever their number. Machines are touched by the loop
-// alone; everybody else posts.
+// heap for all of them, whatever their number. Machines are touched by one
+// goroutine at a time, the loop or one that drives; everybody else posts.
 type runtime struct {
 	authority authority.Authority
 	queuer    authority.Queuer      // nil where the authority keeps no line
 	bulk      authority.BulkRenewer // nil where it renews one by one
+	starter   authority.Starter     // nil where each request needs a goroutine
 	clock     clock.Clock
 	alarm     clock.Alarm
 	calls     calls
+	begun     atomic.Int64 // requests of starter that are under way
 
-	mu     sync.Mutex
-	inbox  []posted
-	spare  []posted // the inbox of the turn before, for its room
-	closed bool
-	wake   chan struct{}
-	done   chan struct{} // closed when the loop has ended
+	mu      sync.Mutex
+	inbox   []posted
+	spare   []posted // the inbox of the turn before, for its room
+	closed  bool
+	ended   bool // the loop has
+	turning bool // a goroutine is about the loop's work: one at a time
+	rung    bool // the loop itself wanted to be, meanwhile
+	wake    chan struct{}
+	done    chan struct{} // closed when the loop has ended
 
-	// Owned by the loop.
+	// Owned by the loop: by whoever has set turning.
 	live     map[*Lease]struct{}
 	families families
 	closing  bool // nothing new is begun
@@ -79,25 +84,73 @@ func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
 	}
 	rt.queuer, _ = a.(authority.Queuer)
 	rt.bulk, _ = a.(authority.BulkRenewer)
+	rt.starter, _ = a.(authority.Starter)
 	rt.calls.init()
 	return rt, nil
 }
 
 // post hands an event to the loop. It reports false once the runtime is closed.
-func (rt *runtime) post(p posted) bool {
+func (rt *runtime) post(p posted) bool { return rt.put(p, false) }
+
+// drive is post for those who wait for what comes of it, or hold nothing that a
+// callback of the user's might want. Where requests are only begun, so that a
+// turn waits for nothing, and none is under way, they take the turn themselves:
+// that spares two changes between goroutines, which count for who does one thing
+// after the other. Among many, the loop hears more in one turn.
+func (rt *runtime) drive(p posted) bool {
+	return rt.put(p, rt.starter != nil && rt.settle == nil && rt.begun.Load() == 0)
+}
+
+func (rt *runtime) put(p posted, mayTurn bool) bool {
 	p.at = rt.clock.Now()
 	rt.mu.Lock()
-	if rt.closed && (p.event == protocol.Start{}) {
+	if rt.ended || rt.closed && (p.event == protocol.Start{}) {
 		rt.mu.Unlock()
 		return false
 	}
 	rt.inbox = append(rt.inbox, p)
+	busy := rt.turning // then whoever is looks again
+	rt.turning = busy || mayTurn
 	rt.mu.Unlock()
-	select {
-	case rt.wake <- struct{}{}:
-	default: // the loop is about to look anyway
+	switch {
+	case busy:
+	case mayTurn:
+		rt.turns(turnsAside, false)
+	default:
+		rt.ring()
 	}
 	return true
+}
+
+// turnsAside bounds what a goroutine that posts does for others.
+const turnsAside = 4
+
+// turns is the loop's work: until there is nothing to hear, or so many turns,
+// after which the loop goes on. Only who has set turning may call it.
+func (rt *runtime) turns(most int, byLoop bool) {
+	for n := 1; ; n++ {
+		rt.turn()
+		rt.mu.Lock()
+		left := len(rt.inbox) > 0
+		if left && n < most {
+			rt.mu.Unlock()
+			continue
+		}
+		rt.turning = false
+		if left || !byLoop && (rt.rung || rt.closed) { // closed: is this the end?
+			rt.ring()
+		}
+		rt.mu.Unlock()
+		return
+	}
+}
+
+// ring wakes the loop.
+func (rt *runtime) ring() {
+	select {
+	case rt.wake <- struct{}{}:
+	default: // it is about to look anyway
+	}
 }
 
 func (rt *runtime) loop() {
@@ -111,14 +164,34 @@ func (rt *runtime) loop() {
 		if rt.settle != nil {
 			rt.settle()
 		}
-		rt.turn()
+		switch {
+		case !rt.mine():
+		case rt.settle != nil:
+			rt.turns(1, true)
+		default:
+			rt.turns(math.MaxInt, true)
+		}
 	}
+}
+
+// mine lets the loop turn, unless somebody else is about it, who then rings when
+// that is over: a timer may have to be looked at.
+func (rt *runtime) mine() bool {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.rung = rt.turning
+	if rt.turning {
+		return false
+	}
+	rt.turning = true
+	return true
 }
 
 func (rt *runtime) finished() bool {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
-	return rt.closed && len(rt.inbox) == 0 && (rt.abandon || len(rt.live) == 0)
+	rt.ended = rt.closed && !rt.turning && len(rt.inbox) == 0 && (rt.abandon || len(rt.live) == 0)
+	return rt.ended
 }
 
 // turn steps every machine that has something to hear.
@@ -198,70 +271,6 @@ const stepsPerReading = 32
 // ticksPerTurn bounds what is due at once, and with it a round and the room that
 // the loop keeps. The alarm rings at once for the rest.
 const ticksPerTurn = 1000
-
-// send begins a request. Its answer comes back through post.
-func (rt *runtime) send(l *Lease, s protocol.Send) {
-	ctx, cancel := rt.callContext(s.Deadline)
-	l.addCall(call{op: s.Op, try: s.Try, cancel: cancel})
-	rt.outbox = append(rt.outbox, job{kindOf(s.Op), func() {
-		a := protocol.Answer{Op: s.Op, Try: s.Try}
-		if a.Err = notSent(ctx); a.Err == nil {
-			rt.call(ctx, l, s, &a)
-		}
-		cancel()
-		rt.post(posted{lease: l, event: a})
-	}})
-}
-
-func kindOf(op protocol.Op) kind {
-	switch op {
-	case protocol.OpWait:
-		return lasting
-	case protocol.OpAcquire, protocol.OpInspect:
-		return patient
-	}
-	return urgent
-}
-
-// notSent says why a request does not leave any more, if so.
-func notSent(ctx context.Context) error {
-	switch ctx.Err() {
-	case nil:
-		return nil
-	case context.DeadlineExceeded: // too many were under way
-		return fmt.Errorf("%w: %d others were under way until its time was over", protocol.ErrNotSent, maxCalls)
-	default: // a recalled request is never sent
-		return ctx.Err()
-	}
-}
-
-func (rt *runtime) callContext(deadline authority.Instant) (context.Context, context.CancelFunc) {
-	if deadline == 0 {
-		return context.WithCancel(rt.calls.ctx)
-	}
-	return context.WithTimeout(rt.calls.ctx, max(0, deadline.Sub(rt.now())))
-}
-
-func (rt *runtime) call(ctx context.Context, l *Lease, s protocol.Send, a *protocol.Answer) {
-	r := l.request()
-	if s.Nonce != "" {
-		r.Nonce = s.Nonce
-	}
-	switch s.Op {
-	case protocol.OpAcquire:
-		a.Grant, a.Err = rt.authority.Acquire(ctx, r)
-	case protocol.OpRenew:
-		a.Grant, a.Err = rt.authority.Renew(ctx, s.Grant)
-	case protocol.OpRelease:
-		a.Err = rt.authority.Release(ctx, s.Grant)
-	case protocol.OpInspect:
-		a.State, a.Err = rt.authority.Inspect(ctx, r.Name)
-	case protocol.OpWait:
-		a.Err = rt.queuer.Wait(ctx, r)
-	case protocol.OpLeave:
-		a.Err = rt.queuer.Leave(ctx, r)
-	}
-}
 
 // close ends the waiting and the leases, and waits until each is given back, at
 // most for a time.

@@ -19,7 +19,8 @@ import (
 // TestRuntimeGivesTheSameTranscripts runs every scenario through the client, its
 // loop and its goroutines, and wants the bytes that the virtual driver gave: what
 // a simulator proves of the machine then holds for what users run. A renewal
-// that goes out in a round of its own is no exception.
+// that goes out in a round of its own is no exception, nor is a request that no
+// goroutine of the client waits for.
 func TestRuntimeGivesTheSameTranscripts(t *testing.T) {
 	files, err := filepath.Glob("internal/scenario/testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -36,10 +37,10 @@ func TestRuntimeGivesTheSameTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got string
-			for _, bulk := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) { got = playScenario(t, s, bulk) })
+			for _, w := range ways {
+				synctest.Test(t, func(t *testing.T) { got = playScenario(t, s, w) })
 				if got != s.Want {
-					t.Errorf("%s, bulk %v\nruntime:\n%s\nfile:\n%s", s.Title, bulk, got, s.Want)
+					t.Errorf("%s, %+v\nruntime:\n%s\nfile:\n%s", s.Title, w, got, s.Want)
 				}
 			}
 		})
@@ -53,7 +54,7 @@ func TestRuntimeGivesTheSameTranscriptsOfRandomWorlds(t *testing.T) {
 		s := scenario.Random(seed)
 		want := scenario.Run(s)
 		var got string
-		synctest.Test(t, func(t *testing.T) { got = playScenario(t, s, seed%2 == 1) })
+		synctest.Test(t, func(t *testing.T) { got = playScenario(t, s, ways[seed%uint64(len(ways))]) })
 		if got != want {
 			t.Fatalf("seed %d\n%+v\nruntime:\n%s\nvirtual:\n%s", seed, s, got, want)
 		}
@@ -93,6 +94,17 @@ func (a inRounds) RenewAll(ctx context.Context, grants []authority.Grant) []auth
 	return answers
 }
 
+// starting answers what inner answers, and keeps nobody waiting.
+type starting struct{ inner authority.Authority }
+
+func (s starting) StartAcquire(ctx context.Context, r authority.Request, answered func(authority.Grant, error)) {
+	go func() { answered(s.inner.Acquire(ctx, r)) }()
+}
+
+func (s starting) StartRelease(ctx context.Context, g authority.Grant, answered func(error)) {
+	go func() { answered(s.inner.Release(ctx, g)) }()
+}
+
 func asBulk(a authority.Authority) authority.Authority {
 	if q, ok := a.(authority.Queuer); ok {
 		return queueInRounds{inRounds{a}, q}
@@ -100,7 +112,12 @@ func asBulk(a authority.Authority) authority.Authority {
 	return inRounds{a}
 }
 
-func playScenario(t *testing.T, s scenario.Script, bulk bool) string {
+// way is which of the optional parts of an authority the client finds.
+type way struct{ bulk, starter bool }
+
+var ways = []way{{false, false}, {true, false}, {false, true}, {true, true}}
+
+func playScenario(t *testing.T, s scenario.Script, w way) string {
 	c := clock.Process()
 	world := scenario.NewWorld(s, timeline{c})
 	o := Options{
@@ -112,12 +129,15 @@ func playScenario(t *testing.T, s scenario.Script, bulk bool) string {
 		t.Fatal(err)
 	}
 	a := world.Authority()
-	if bulk {
+	if w.bulk {
 		a = asBulk(a)
 	}
 	rt, err := newRuntime(a, c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if w.starter {
+		rt.starter = starting{a}
 	}
 	p := &player{t: t, world: world, try: s.Try}
 	p.client = clientOf(rt, o, func() string { return scenario.Prefix })

@@ -171,7 +171,7 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, err)
 	}
 	l, result := c.newLease(ctx, name, wait)
-	if !c.rt.post(posted{lease: l, event: protocol.Start{}}) {
+	if !c.rt.drive(posted{lease: l, event: protocol.Start{}}) {
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, ErrClosed)
 	}
 	select {
