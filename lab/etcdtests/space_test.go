@@ -163,6 +163,7 @@ func TestARequestThatFillsEtcdLeavesNothingBehind(t *testing.T) {
 				return
 			}
 		}
+		filled <- ctx.Err() // the creates have failed for another reason
 	}()
 	for i := 0; ; i++ { // creates on both sides of the moment
 		l, err := c.TryAcquire(w.long(), fmt.Sprintf("job%d", i))
