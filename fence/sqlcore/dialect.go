@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/stint-dev/stint/fence"
 )
 
 // Dialect names a database's SQL.
@@ -54,6 +56,10 @@ type dialect struct {
 	own string
 	// fresh makes the row of a name outside of any transaction.
 	fresh string
+	// raise does in one statement what most raises need: it takes the lock, admits
+	// the grant if the rules let it in, and returns the row. Fewer turns between
+	// lock and COMMIT let more contenders through. Nil: lock, then decide.
+	raise func(e *Engine, name string, g fence.Grant) (query string, args []any)
 	// forUpdate ends a SELECT that locks what it reads.
 	forUpdate string
 	// session is what every statement that locks a row adds to its SET list.
@@ -107,7 +113,7 @@ type queries struct {
 	admit, admitSeq, admits, ours                   string
 	finish, requeue, claims                         string
 	bar, drop, now, idle, setFloor, version         string
-	setVersion                                      string
+	setVersion, raiseAtOnce                         string
 }
 
 const columns = "[name], [fence], [nonce], [state], [owner], [since], [seq]"
@@ -137,6 +143,8 @@ func (d *dialect) queries(o Options) *queries {
 		raise: r("UPDATE {t} SET [fence] = ?, [nonce] = ?, [owner] = ?, [state] = 'RUNNING', [since] = {now}, [touched] = {now}, [prev] = ?, [seq] = ?, [admits] = [admits] + 1{session}" +
 			" WHERE [name] = ? AND ([fence] < ? OR ([fence] = ? AND [nonce] = ''))"),
 		again: r("UPDATE {t} SET [since] = CASE WHEN [state] = 'RUNNING' THEN [since] ELSE {now} END, [state] = 'RUNNING', [touched] = {now}, [admits] = [admits] + 1{session}" + mine),
+
+		raiseAtOnce: r(raiseAtOncePostgres),
 
 		admit:    r(admit),
 		admitSeq: r(admit + " AND [seq] = ?"),

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/stint-dev/stint/fence"
 )
 
 // mariaDialect: the first statement of every transaction writes the row, so that
@@ -20,6 +22,7 @@ var mariaDialect = &dialect{
 	lock: "SET STATEMENT innodb_lock_wait_timeout={wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID())" +
 		" ON DUPLICATE KEY UPDATE [session] = CONNECTION_ID(), [admits] = [admits] + 1 RETURNING " + columns + ", [mark], [prev]",
 	own:       "SET STATEMENT innodb_lock_wait_timeout={wait} FOR UPDATE {t} SET [session] = CONNECTION_ID(), [admits] = [admits] + 1 WHERE [name] = ?",
+	raise:     raiseMaria,
 	forUpdate: " FOR UPDATE",
 	session:   ", [session] = CONNECTION_ID()",
 	admitted:  " + IF((@stint_grants := CONCAT([fence], '.', [nonce])) IS NULL, 0, 0)",
@@ -37,6 +40,28 @@ var mariaDialect = &dialect{
 	aborted:   func(error) bool { return false },
 	held:      "Another session holds the lock of the fence's row. It is free again when that transaction ends",
 }
+
+// raiseMaria locks the row in any case, and changes it further only if the grant
+// is let in. MariaDB sets columns from left to right, each by those set before: so
+// what goes into the others comes last. Token and nonce need no quoting.
+func raiseMaria(e *Engine, name string, g fence.Grant) (string, []any) {
+	if e.o.Own != nil {
+		return "", nil
+	}
+	q := strings.NewReplacer(
+		"{in}", "([fence] > 0 AND ([fence] < {T} OR [fence] = {T} AND [nonce] IN ('', {N})))", "{same}", "([fence] = {T} AND [nonce] = {N})",
+	).Replace(raiseAtOnceMaria)
+	q = strings.NewReplacer("{T}", strconv.FormatInt(int64(g.Token), 10), "{N}", "'"+g.Nonce+"'").Replace(q)
+	return e.waitSeconds(e.sql(q)), []any{name}
+}
+
+const raiseAtOnceMaria = `SET STATEMENT innodb_lock_wait_timeout={wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID()) ON DUPLICATE KEY UPDATE
+  [session] = CONNECTION_ID(), [admits] = [admits] + 1,
+  [prev] = IF({in} AND NOT {same}, CONCAT('{"fence":', [fence], ',"nonce":"', [nonce], '","state":"', [state], '","owner":', [owner], ',"since":', [since], ',"seq":', [seq], '}'), [prev]),
+  [since] = IF({in} AND NOT ({same} AND [state] = 'RUNNING'), {now}, [since]),
+  [state] = IF({in}, 'RUNNING', [state]), [touched] = IF({in}, {now}, [touched]), [owner] = IF({in}, {T}, [owner]),
+  [nonce] = IF({in}, {N}, [nonce]), [fence] = IF({in}, {T}, [fence])
+ RETURNING ` + columns + `, [mark], [prev]`
 
 // aroundMaria bounds the idle time of a transaction: MariaDB has it for the
 // session only, in whole seconds, so it is put back. The grant is for the

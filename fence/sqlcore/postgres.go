@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/stint-dev/stint/fence"
 )
 
 // postgresDialect: the first statement of every transaction takes the row's
@@ -13,10 +15,11 @@ import (
 // A row is made outside of any transaction: the uncommitted row of a client that
 // froze could be seen by nobody, and so nobody could tell who holds it.
 var postgresDialect = &dialect{
-	name: "PostgreSQL",
-	now:  "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-	lock: lockPostgres,
-	own:  lockPostgres,
+	name:  "PostgreSQL",
+	now:   "(extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+	lock:  lockPostgres,
+	own:   lockPostgres,
+	raise: raisePostgres,
 	fresh: "WITH wait AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS v) " +
 		"INSERT INTO {t} ([name]) SELECT ?::text FROM wait WHERE v IS NOT NULL ON CONFLICT ([name]) DO NOTHING",
 	forUpdate:     " FOR UPDATE",
@@ -44,6 +47,22 @@ var postgresDialect = &dialect{
 // set_config comes before the lock is waited for, and costs no request of its own.
 const lockPostgres = "WITH wait AS MATERIALIZED (SELECT set_config('lock_timeout', ?, true) AS v) " +
 	"SELECT [name], [fence], [nonce], [state], [owner], [since], [seq], [mark], [prev] FROM {t}, wait WHERE [name] = ? AND wait.v IS NOT NULL FOR UPDATE OF {t}"
+
+// raisePostgres changes the row only if the grant is let in. What it keeps of the
+// row before comes from the row that it changes, read again after a wait for its
+// lock: no snapshot is in between.
+func raisePostgres(e *Engine, name string, g fence.Grant) (string, []any) {
+	t := int64(g.Token)
+	return e.q.raiseAtOnce, []any{t, g.Nonce, t, g.Nonce, t, t, g.Nonce, e.lockTimeoutText(), name, t, t, g.Nonce}
+}
+
+const raiseAtOncePostgres = `UPDATE {t} SET
+  [prev] = CASE WHEN [fence] = ? AND [nonce] = ? THEN [prev] ELSE json_build_object('fence', [fence], 'nonce', [nonce], 'state', [state], 'owner', [owner], 'since', [since], 'seq', [seq])::text END,
+  [since] = CASE WHEN [fence] = ? AND [nonce] = ? AND [state] = 'RUNNING' THEN [since] ELSE {now} END,
+  [state] = 'RUNNING', [touched] = {now}, [admits] = [admits] + 1, [owner] = ?, [fence] = ?, [nonce] = ?
+ FROM (SELECT set_config('lock_timeout', ?, true) AS v) AS s
+ WHERE [name] = ? AND [fence] > 0 AND ([fence] < ? OR [fence] = ? AND [nonce] IN ('', ?)) AND s.v IS NOT NULL
+ RETURNING ` + columns + `, [mark], [prev]`
 
 var postgresTables = []string{
 	`CREATE TABLE IF NOT EXISTS {t} (

@@ -2,6 +2,7 @@ package sqlcore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stint-dev/stint/fence"
@@ -18,30 +19,62 @@ func (e *Engine) Raise(ctx context.Context, name string, g fence.Grant) (fence.C
 	}
 	c := fence.Claim{Name: name, Grant: g}
 	a := &Attempt{over: &Right{name: name, grant: g}}
-	err := e.repeatLocking(ctx, a, fmt.Sprintf("raise %q to %d", name, g.Token), name, func(ctx context.Context, tx Tx, was record) error {
-		repeated, err := e.checkRaise(ctx, tx, &was.Row, g)
-		if err != nil {
-			return err
-		}
-		c.Seq = fence.NewSequence(was.Seq)
-		if repeated {
-			if c.Previous, err = unpackPrevious(name, was.prev); err != nil {
-				return err
-			}
-			return e.exactlyOne(ctx, tx, e.q.again, name, int64(g.Token), g.Nonce)
-		}
-		c.Previous = was.Row
-		prev, err := packPrevious(was.Row)
-		if err != nil {
-			return err
-		}
-		t := int64(g.Token)
-		return e.exactlyOne(ctx, tx, e.q.raise, t, g.Nonce, t, prev, was.Seq, name, t, t)
-	})
+	err := e.again(ctx, fmt.Sprintf("raise %q to %d", name, g.Token), func(ctx context.Context) (Outcome, error) {
+		return e.making(ctx, a, name, func(ctx context.Context, tx Tx) error { return e.raise(ctx, tx, &c) })
+	}, func() {})
 	if err != nil {
 		return fence.Claim{}, err
 	}
 	return c, nil
+}
+
+// raise is one transaction of Raise.
+func (e *Engine) raise(ctx context.Context, tx Tx, c *fence.Claim) (err error) {
+	was, locked := record{}, false
+	if e.d.raise != nil {
+		query, args := e.d.raise(e, c.Name, c.Grant)
+		if query != "" {
+			was, err = e.query(ctx, tx, query, args...)
+			locked = err == nil
+		}
+		switch {
+		case err != nil && !errors.Is(err, errNoRow):
+			return err
+		case locked && was.Fence == c.Grant.Token && was.Nonce == c.Grant.Nonce:
+			c.Seq = fence.NewSequence(was.Seq)
+			c.Previous, err = unpackPrevious(c.Name, was.prev)
+			return err
+		}
+	}
+	if !locked {
+		if was, err = e.lock(ctx, tx, c.Name); err != nil {
+			return err
+		}
+	}
+	return e.raiseFrom(ctx, tx, c, was)
+}
+
+// raiseFrom goes by the row as it is under its lock.
+func (e *Engine) raiseFrom(ctx context.Context, tx Tx, c *fence.Claim, was record) error {
+	name, g := c.Name, c.Grant
+	repeated, err := e.checkRaise(ctx, tx, &was.Row, g)
+	if err != nil {
+		return err
+	}
+	c.Seq = fence.NewSequence(was.Seq)
+	if repeated {
+		if c.Previous, err = unpackPrevious(name, was.prev); err != nil {
+			return err
+		}
+		return e.exactlyOne(ctx, tx, e.q.again, name, int64(g.Token), g.Nonce)
+	}
+	c.Previous = was.Row
+	prev, err := packPrevious(was.Row)
+	if err != nil {
+		return err
+	}
+	t := int64(g.Token)
+	return e.exactlyOne(ctx, tx, e.q.raise, t, g.Nonce, t, prev, was.Seq, name, t, t)
 }
 
 // checkRaise applies the rules. A new row begins with the count of those that

@@ -90,18 +90,23 @@ func (e *Engine) lockTimeoutText() string {
 	return fmt.Sprintf("%dms", max(1, e.lockTimeout.Milliseconds()))
 }
 
-// locking runs a transaction that begins with the row's lock; the row is made
-// where there is none.
+// locking runs a transaction that begins with the row's lock.
 func (e *Engine) locking(ctx context.Context, a *Attempt, name string, fn func(ctx context.Context, tx Tx, r record) error) (Outcome, error) {
+	return e.making(ctx, a, name, func(ctx context.Context, tx Tx) error {
+		r, err := e.lock(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, tx, r)
+	})
+}
+
+// making runs a transaction that may find no row (errFresh): the row is made,
+// and the transaction repeated.
+func (e *Engine) making(ctx context.Context, a *Attempt, name string, fn func(ctx context.Context, tx Tx) error) (Outcome, error) {
 	a.name = name
 	for {
-		how, err := e.begin(ctx, a, func(ctx context.Context, tx Tx) error {
-			r, err := e.lock(ctx, tx, name)
-			if err != nil {
-				return err
-			}
-			return fn(ctx, tx, r)
-		})
+		how, err := e.begin(ctx, a, fn)
 		if !errors.Is(err, errFresh) {
 			return how, err
 		}
