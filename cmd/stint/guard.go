@@ -150,7 +150,7 @@ func (g *guard) check() {
 	}
 	st := g.lease.Status()
 	action, wait := g.schedule.At(st.Left)
-	silent, next := g.dog.silent(now)
+	next, silent := g.dog.silent(now)
 	switch {
 	case action == supervise.Kill:
 		g.lose(unrenewed(st))

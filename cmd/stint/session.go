@@ -219,7 +219,13 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 }
 
 // turn is the longest time between two looks at the command.
-func (s *session) turn() time.Duration { return min(s.times.Renew/2, time.Second) }
+func (s *session) turn() time.Duration {
+	t := min(s.times.Renew/2, time.Second)
+	if s.up.every > 0 { // its manager wants to hear from it
+		t = min(t, s.up.every)
+	}
+	return t
+}
 
 // alive is called at each turn while stint does its work.
 func (s *session) alive() {

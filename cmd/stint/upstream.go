@@ -18,7 +18,11 @@ type upstream struct {
 }
 
 func newUpstream() *upstream {
-	return &upstream{there: os.Getenv("NOTIFY_SOCKET") != "", every: notify.Watchdog() / 3}
+	u := &upstream{there: os.Getenv("NOTIFY_SOCKET") != ""}
+	if w := notify.Watchdog(); w > 0 {
+		u.every = max(w/3, 10*time.Millisecond)
+	}
+	return u
 }
 
 func (u *upstream) say(state string) {

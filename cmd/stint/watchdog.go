@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -111,27 +112,27 @@ func (w *watchdog) once(text string) {
 }
 
 // silent says why the command is taken for stuck, or when to look again.
-func (w *watchdog) silent(now authority.Instant) (why error, wait time.Duration) {
+func (w *watchdog) silent(now authority.Instant) (wait time.Duration, why error) {
 	if w == nil {
-		return nil, time.Hour
+		return time.Hour, nil
 	}
-	if why, wait = w.judge(now); why == nil {
-		return nil, wait
+	if wait, why = w.judge(now); why == nil {
+		return wait, nil
 	}
 	w.srv.Drain() // this process may be the one that was frozen
 	return w.judge(now)
 }
 
-func (w *watchdog) judge(now authority.Instant) (why error, wait time.Duration) {
+func (w *watchdog) judge(now authority.Instant) (wait time.Duration, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.stuck:
-		return fmt.Errorf("the command said itself that it is stuck (WATCHDOG=trigger)"), 0
+		return 0, errors.New("the command said itself that it is stuck (WATCHDOG=trigger)")
 	case w.due != 0 && now >= w.due:
-		return fmt.Errorf("the command gave no sign of life for %v (--watchdog)", report.Short(now.Sub(w.last))), 0
+		return 0, fmt.Errorf("the command gave no sign of life for %v (--watchdog)", report.Short(now.Sub(w.last)))
 	}
-	return nil, w.due.Sub(now)
+	return w.due.Sub(now), nil
 }
 
 // called wakes the guard.
