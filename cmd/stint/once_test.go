@@ -14,13 +14,13 @@ import (
 )
 
 // long runs the trials of this package in their full number.
-var long = flag.Bool("long", false, "run 200 races of --once in place of 40")
+var long = flag.Bool("long", false, "run 200 races of --once in place of 24")
 
 // Two stints at a time are started for one key. Half of the races keep their
 // record at the authority, half in the transaction that sets DONE.
 func TestAKeyIsDoneOnceHoweverManyRaceForIt(t *testing.T) {
 	w := newWorld(t)
-	races := 40
+	races := 24
 	if *long {
 		races = 200
 	}
@@ -90,6 +90,7 @@ func TestAHolderThatWasOvertakenRecordsNothingInTheFencesStore(t *testing.T) {
 // The job that takes a second must not be done again by the host whose clock is
 // a minute late.
 func TestTheLeaseIsKeptForAsLongAsAtLeastSays(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const least = 1500 * time.Millisecond
 	before := time.Now()
@@ -133,6 +134,7 @@ func TestASignalEndsTheKeepingAtOnce(t *testing.T) {
 
 // What kill -9 leaves of it is a lease that runs out.
 func TestAKeptLeaseRunsOutWhenItsStintIsKilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.start("run", "k", "--ttl", "1s", "--at-least", "1h", "--", "true")
 	a.told("is kept until")

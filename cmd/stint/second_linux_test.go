@@ -62,6 +62,7 @@ func allGone(pids []int) bool {
 // Nobody but the guard process is left to end the command; it does so before the
 // authority lets go.
 func TestTheCommandOfAStintThatIsKilledIsEndedByTheStopTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--grace", "300ms", "--", "sh", "-c", grownFamily)
 	pids := w.family()
@@ -83,6 +84,7 @@ func TestTheCommandOfAStintThatIsKilledIsEndedByTheStopTime(t *testing.T) {
 }
 
 func TestTheCommandOfAStintThatIsFrozenIsEndedByTheStopTime(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", grownFamily)
 	pids := w.family()

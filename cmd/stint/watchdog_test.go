@@ -59,6 +59,7 @@ func TestACommandThatFallsSilentIsGoneBeforeItsLeaseIsFree(t *testing.T) {
 }
 
 func TestTheFirstSignOfLifeIsDueFromTheStart(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.start("run", "k", "--watchdog", "200ms", "--", "sleep", "100")
 	a.expect(76)
@@ -68,6 +69,7 @@ func TestTheFirstSignOfLifeIsDueFromTheStart(t *testing.T) {
 }
 
 func TestAFrozenCommandIsEnded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.start("run", "k", "--watchdog", "1s", "--", "sh", "-c", "echo $$ >pid; exec beats silent")
 	w.content("silent-ready")
@@ -87,6 +89,7 @@ func TestACommandThatSaysThatItIsStuckIsEndedAtOnce(t *testing.T) {
 }
 
 func TestACommandMayAskForMoreTimeAndForLessButNotForAnotherBound(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.make("silent")
 	a := w.start("run", "k", "--watchdog", "300ms", "--", "beats", "silent",
