@@ -25,7 +25,7 @@ func TestRandomInterleavingsOfTwoHoldersAndASweeperKeepTheRules(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		var todo atomic.Int64
-		todo.Store(int64(trials(120, 10_000)))
+		todo.Store(int64(trials(80, 10_000)))
 		var all sync.WaitGroup
 		for w := range workers {
 			l := newLine(t, p, rand.New(rand.NewPCG(seed, uint64(w))))
