@@ -79,10 +79,18 @@ func (b *bench) copies(s *side, n int) error {
 	if err := b.compare(s, "COPY", plain, fenced, func(interval) {}); err != nil {
 		return err
 	}
-	count := func(do func() error) (int64, error) {
-		before := s.trips.n.Load()
-		err := do()
-		return s.trips.n.Load() - before, err
+	// The fewest of several: the server's answer may come in two parts.
+	count := func(do func() error) (fewest int64, err error) {
+		for i := range 5 {
+			before := s.trips.n.Load()
+			if err := do(); err != nil {
+				return 0, err
+			}
+			if n := s.trips.n.Load() - before; i == 0 || n < fewest {
+				fewest = n
+			}
+		}
+		return fewest, nil
 	}
 	p, err := count(plain)
 	if err != nil {
