@@ -7,10 +7,11 @@
 // releases, and settles every request whose answer was lost. Observer does the
 // same at a register that can only compare and swap, Candidate stands in an
 // election, Sweeper gives back orphans, Incumbent is the single writer that a flag
-// names and Successor takes over from it, and Payer does one effect at a remote side that knows no tokens. Sharer keeps the
-// locks of many holders under one lease of a lock service. Lessor is the other
-// side: what a lock service grants, and takes away. Quorum is a client of Redlock,
-// which is not safe, and is here to be shown.
+// names and Successor takes over from it. Payer does one effect at a remote side
+// that knows no tokens, and ManifestWriter commits objects by naming them. Sharer
+// keeps the locks of many holders under one lease of a lock service. Lessor is the
+// other side: what a lock service grants, and takes away. Quorum is a client of
+// Redlock, which is not safe, and is here to be shown.
 //
 // Rules names the safety rules that each of them keeps, so that a simulator can
 // leave one out and show what it is for.

@@ -16,24 +16,34 @@ import (
 func uint64String(t fence.Token) string { return strconv.FormatInt(int64(t), 10) }
 
 // Bucket is an object store on a machine: the fence is a manifest, rewritten
-// with If-Match on the ETag that its writer last saw.
+// with If-Match on the ETag that its writer last saw. What is written, and what an
+// answer means, is decided by protocol.ManifestWriter.
 type Bucket struct {
-	stage  *Stage
-	m      *world.Machine
-	b      *store.Bucket
-	chunks int
-	rows   int
-	mine   map[fence.Grant]store.Manifest // what each holder has written last; looked up only
-	Lost   int                            // chunks that were committed, and that a later manifest has dropped
+	stage   *Stage
+	m       *world.Machine
+	b       *store.Bucket
+	chunks  int
+	rows    int
+	writers map[fence.Grant]*protocol.ManifestWriter // of each holder; looked up only
+	Lost    int                                      // chunks that were committed, and that a later manifest has dropped
 }
 
 // NewBucket puts a bucket with an empty manifest on a machine.
 func NewBucket(s *Stage, m *world.Machine, chunks, rows int) *Bucket {
-	b := &Bucket{stage: s, m: m, b: store.NewBucket(), chunks: chunks, rows: rows, mine: map[fence.Grant]store.Manifest{}}
+	b := &Bucket{stage: s, m: m, b: store.NewBucket(), chunks: chunks, rows: rows, writers: map[fence.Grant]*protocol.ManifestWriter{}}
 	if _, err := b.b.Put(store.ManifestKey, store.Manifest{}.String(), "", "*"); err != nil {
 		panic(err) // an empty bucket has no key
 	}
 	return b
+}
+
+func (b *Bucket) writer(name string, g fence.Grant) *protocol.ManifestWriter {
+	w := b.writers[g]
+	if w == nil {
+		w = protocol.NewManifestWriter(name, g, b.stage.Without)
+		b.writers[g] = w
+	}
+	return w
 }
 
 // Objects is the bucket itself.
@@ -76,15 +86,15 @@ func (b *Bucket) Raise(from *world.Machine, name string, g fence.Grant, reply fu
 				return
 			}
 			read = true
-			if err := b.mayRaise(name, m, g); err != nil {
+			next, err := b.writer(name, g).Raise(protocol.Manifest(m))
+			if err != nil {
 				b.stage.log(from, world.Event{What: "raised-refused", Name: name, Token: uint64(g.Token), Fence: uint64(m.Token), Mark: "refused",
 					Why: fmt.Sprintf("the manifest names %d", m.Token)})
 				reply(seen, err)
 				return
 			}
-			m.Token, m.Nonce = g.Token, g.Nonce
 			put := false
-			b.put(from, "raised", name, g, m, seen, 0, func(p Progress, err error) {
+			b.put(from, "raised", name, g, next, seen, 0, func(p Progress, err error) {
 				switch {
 				case put:
 					return
@@ -99,45 +109,34 @@ func (b *Bucket) Raise(from *world.Machine, name string, g fence.Grant, reply fu
 	})
 }
 
-func (b *Bucket) mayRaise(name string, m store.Manifest, g fence.Grant) error {
-	without := b.stage.Without
-	if without.Has(protocol.RuleFence) || without.Has(protocol.RuleNonce) && m.Token == g.Token {
-		return nil
-	}
-	_, err := fence.Row{Name: name, Fence: m.Token, Nonce: m.Nonce}.CheckRaise(g)
-	return err
-}
-
-// put rewrites the manifest if its ETag is still the one that was seen. A commit
-// whose first answer was lost is settled by membership: its key is in there.
-func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m store.Manifest, seen Progress, chunk int, reply func(Progress, error)) {
-	if b.stage.Without.Has(protocol.RuleFence) {
-		seen.ETag = ""
-	}
+// put rewrites the manifest if its ETag is still the one that was seen, and has the
+// answer judged.
+func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, next protocol.Manifest, seen Progress, chunk int, reply func(Progress, error)) {
+	w := b.writer(name, g)
 	b.at(from, func() func() {
 		_, was := b.progress()
-		etag, err := b.b.Put(store.ManifestKey, m.String(), seen.ETag, "")
+		match := w.IfMatch(seen.ETag)
+		etag, err := b.b.Put(store.ManifestKey, store.Manifest(next).String(), match, "")
 		now, is := b.progress()
-		e := world.Event{What: what, Name: name, Token: uint64(g.Token), Fence: uint64(now.Fence), Chunk: chunk, ETag: etag, Why: "If-Match " + seen.ETag}
-		switch {
-		case err != nil && chunk > 0 && slices.Contains(is.Keys, objectKey(g, chunk)):
-			err = fence.ErrCommitted
+		e := world.Event{What: what, Name: name, Token: uint64(g.Token), Fence: uint64(now.Fence), Chunk: chunk, ETag: etag, Why: "If-Match " + match}
+		switch b.judge(w, next, err != nil, is, chunk) {
+		case protocol.RewriteSettled:
 			e.What, e.Why = "settled", "the manifest names it: the lost commit had been carried out"
-		case err != nil && chunk == 0 && is.Token == g.Token && is.Nonce == g.Nonce:
-			err, seen.Next = nil, now.Next
-			e.What, e.Why = "settled", "the manifest names this grant: the lost raise had been carried out"
-		case err != nil:
-			e.What, e.Mark, e.ETag = what+"-refused", "refused", seen.ETag
-			e.Why = fmt.Sprintf("If-Match %s: 412 Precondition Failed, it is %s", seen.ETag, etag)
-		case chunk > 0:
-			e.Rows = b.rows
+			if err = fence.ErrCommitted; chunk == 0 {
+				err, seen.Next = nil, now.Next
+				e.Why = "the manifest names this grant: the lost raise had been carried out"
+			}
+		case protocol.RewriteRefused:
+			e.What, e.Mark, e.ETag = what+"-refused", "refused", match
+			e.Why = fmt.Sprintf("If-Match %s: 412 Precondition Failed, it is %s", match, etag)
+		case protocol.Rewritten:
+			if chunk > 0 {
+				e.Rows = b.rows
+			}
 		}
-		if gone := dropped(was, m); err == nil && gone != nil {
+		if gone := dropped(was, next); err == nil && gone != nil {
 			b.Lost += len(gone)
 			e.Mark, e.Why = "lost", "no "+strings.Join(gone, ", ")+" any more"
-		}
-		if err == nil {
-			b.mine[g] = m
 		}
 		b.stage.log(from, e)
 		p := Progress{Fence: now.Fence, Owner: now.Owner, ETag: now.ETag, Seq: seen.Seq, Next: seen.Next}
@@ -148,8 +147,15 @@ func (b *Bucket) put(from *world.Machine, what, name string, g fence.Grant, m st
 	})
 }
 
+func (b *Bucket) judge(w *protocol.ManifestWriter, next protocol.Manifest, refused bool, is store.Manifest, chunk int) protocol.Rewrite {
+	if chunk == 0 {
+		return w.Raised(next, refused, protocol.Manifest(is))
+	}
+	return w.Committed(next, refused, protocol.Manifest(is), w.Key(part(chunk)))
+}
+
 // dropped are the keys that a manifest named and a later one does not.
-func dropped(was, is store.Manifest) (gone []string) {
+func dropped(was store.Manifest, is protocol.Manifest) (gone []string) {
 	for _, key := range was.Keys {
 		if !slices.Contains(is.Keys, key) {
 			gone = append(gone, key)
@@ -158,7 +164,7 @@ func dropped(was, is store.Manifest) (gone []string) {
 	return gone
 }
 
-func objectKey(g fence.Grant, chunk int) string { return fmt.Sprintf("%d/chunk-%d", g.Token, chunk) }
+func part(chunk int) string { return fmt.Sprintf("chunk-%d", chunk) }
 
 // Job is what the manifest says, as a row of a table would.
 func (b *Bucket) Job(name string) store.Job {
@@ -184,7 +190,7 @@ func (b *Bucket) Mark(from *world.Machine, _ string, _ fence.Grant, reply func(e
 // Write puts the chunk under a key of its own token, and commits it by naming it
 // in the manifest.
 func (b *Bucket) Write(from *world.Machine, w Write, reply func(Progress, error)) {
-	key := objectKey(w.Grant, w.Chunk)
+	key := b.writer(w.Name, w.Grant).Key(part(w.Chunk))
 	b.at(from, func() func() {
 		_, err := b.b.Put(key, w.Mark, "", "*")
 		if errors.Is(err, store.ErrPrecondition) {
@@ -202,14 +208,16 @@ func (b *Bucket) Write(from *world.Machine, w Write, reply func(Progress, error)
 }
 
 func (b *Bucket) commit(from *world.Machine, w Write, key string, reply func(Progress, error)) {
-	// The writer knows the manifest that it wrote last: what it holds in memory
-	// is what it names, and If-Match refuses it if anybody else came between.
 	m, etag, err := b.b.Manifest()
-	if err != nil || etag != w.ETag {
-		m = b.mine[w.Grant]
+	next, err := b.writer(w.Name, w.Grant).Commit(protocol.Manifest(m), err == nil && etag == w.ETag, key)
+	if err != nil {
+		seen, _ := b.progress()
+		b.stage.log(from, world.Event{What: "write-refused", Name: w.Name, Token: uint64(w.Grant.Token), Fence: uint64(m.Token), Chunk: w.Chunk, Mark: "refused",
+			Why: fmt.Sprintf("the manifest names %d", m.Token)})
+		reply(seen, err)
+		return
 	}
-	m.Keys = append(slices.Clone(m.Keys), key)
-	b.put(from, "write", w.Name, w.Grant, m, Progress{ETag: w.ETag, Seq: w.Seq}, w.Chunk, reply)
+	b.put(from, "write", w.Name, w.Grant, next, Progress{ETag: w.ETag, Seq: w.Seq}, w.Chunk, reply)
 }
 
 // Finish is Resource's: a manifest that names every chunk is the end.
