@@ -67,12 +67,11 @@ func memberWithAClock(t *testing.T) (program string) {
 		t.Fatal(err)
 	}
 	program = filepath.Join(t.TempDir(), "member")
-	// The other tests run beside this one, and their leases are of a few seconds.
-	build := []string{"-n", "19", "go", "build", "-p", "1", "-ldflags=-s -w", "-o", program}
+	build := []string{"build", "-ldflags=-s -w", "-o", program}
 	if raceDetector { // what else it is made of is compiled so
 		build = append(build, "-race")
 	}
-	command(t, []string{"GOWORK=" + work, "GOMAXPROCS=1"}, "nice", append(build, "github.com/stint-dev/stint/lab/etcdmember")...)
+	command(t, []string{"GOWORK=" + work}, "go", append(build, "github.com/stint-dev/stint/lab/etcdmember")...)
 	return program
 }
 
