@@ -12,7 +12,7 @@ type Options struct {
 	Dir          string
 	Quota        int64         // bytes of a member's database; zero: etcd's default
 	FeatureGates string        // as etcd's flag takes them: "LeaseCheckpoint=true"
-	NoSync       bool          // no fsync: for tests in which no machine dies
+	NoSync       bool          // no fsync: a process that is killed loses nothing by it, a machine would
 	RootPassword string        // if set, users are switched on, and this is root's
 	AuthTokenTTL time.Duration // whole seconds; zero: etcd's default of 300 s
 	TLS          TLS           // towards clients

@@ -14,7 +14,7 @@ import (
 // TestANameThatIsTakenHoldsUpNoOtherOfItsBatch: what goes in one transaction as
 // if all of it could be done has outcomes of its own when one of it cannot.
 func TestANameThatIsTakenHoldsUpNoOtherOfItsBatch(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	taken := w.party().acquire(ask("taken", 20*time.Second))
 	const free = 16

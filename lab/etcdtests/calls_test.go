@@ -18,7 +18,7 @@ import (
 // TestAnotherHolderInItsPlaceEndsALeaseOnce: somebody writes another holder into
 // etcd behind the client's back.
 func TestAnotherHolderInItsPlaceEndsALeaseOnce(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	c := a.stint(stint.Options{TTL: 5 * time.Second})
 	l, err := c.TryAcquire(w.long(), "job")
@@ -47,7 +47,7 @@ func TestAnotherHolderInItsPlaceEndsALeaseOnce(t *testing.T) {
 
 // TestNothingIsRenewedOnAClosedClient: whoever asks learns it at once.
 func TestNothingIsRenewedOnAClosedClient(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p, other := w.party(), w.party()
 	g := p.acquire(ask("job", 2*time.Second))
 	w.must(p.auth.Close())
@@ -73,7 +73,7 @@ func TestNothingIsRenewedOnAClosedClient(t *testing.T) {
 
 // TestRenewingForEverGrowsNothing: neither goroutines nor memory.
 func TestRenewingForEverGrowsNothing(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	grants := make([]authority.Grant, 200) // they share rounds
 	for i := range grants {
@@ -116,7 +116,7 @@ func TestRenewingForEverGrowsNothing(t *testing.T) {
 // TestARepeatedReleaseSparesWhatTheSameClientTookSince: the first was carried
 // out, its answer was lost, the name was taken again by the same session.
 func TestARepeatedReleaseSparesWhatTheSameClientTookSince(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	first := p.acquire(ask("job", 5*time.Second))
 	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer, Broken: true})
@@ -142,7 +142,7 @@ func TestARepeatedReleaseSparesWhatTheSameClientTookSince(t *testing.T) {
 // TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut: neither requests nor
 // answers get through for a while.
 func TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	const length = 3 * time.Second
 	c := p.stint(stint.Options{TTL: length})
@@ -166,7 +166,7 @@ func TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut(t *testing.T) {
 // TestAcquireReturnsInTimeWhenNoServerAnswers: the servers are frozen, so
 // connections stay open and nothing comes.
 func TestAcquireReturnsInTimeWhenNoServerAnswers(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	c := p.stint(stint.Options{TTL: 2 * time.Second})
 	warm, err := c.TryAcquire(w.long(), "warm")
@@ -192,7 +192,7 @@ func TestAcquireReturnsInTimeWhenNoServerAnswers(t *testing.T) {
 // TestLengthsThatEtcdCannotKeepAreRefused: it would take nanoseconds for seconds,
 // negative lengths, and more than it can count.
 func TestLengthsThatEtcdCannotKeepAreRefused(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	for _, length := range []time.Duration{
 		-1, 0, 1, time.Millisecond, 1500 * time.Millisecond, 100 * 366 * 24 * time.Hour, math.MaxInt64, math.MinInt64,

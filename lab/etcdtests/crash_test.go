@@ -30,7 +30,7 @@ type crashed struct {
 // the middle of everything. The earliest safe moment is one length after the last
 // renewal that the server can have seen was sent.
 func TestACrashedHoldersNameIsFreeSoonAndNeverEarly(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	rival := w.party()
 	trials := make([]*crashed, crashTrials)
 	for i := range trials {

@@ -16,7 +16,7 @@ import (
 // TestACancelledCreateThatComesLateTakesNothing: the caller gives up, another
 // looks and finds the name free, and only then the create reaches the server.
 func TestACancelledCreateThatComesLateTakesNothing(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for name, waiter := range map[string]bool{"a try": false, "a wait": true} {
 		t.Run(name, func(t *testing.T) {
 			w := w.on(t)
@@ -46,7 +46,7 @@ func TestACancelledCreateThatComesLateTakesNothing(t *testing.T) {
 // and nobody was told. A further try with the same nonce gets the grant; without
 // one the place goes away by itself.
 func TestACreateWhoseAnswerWasLostIsFoundOrUndone(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for name, again := range map[string]bool{"asked again": true, "given up": false} {
 		t.Run(name, func(t *testing.T) {
 			w := all.on(t)
@@ -78,7 +78,7 @@ func TestACreateWhoseAnswerWasLostIsFoundOrUndone(t *testing.T) {
 // TestOneNameIsCreatedOnceInABatch: places that are created in one transaction
 // share a revision, and two waiters of one name would both hold.
 func TestOneNameIsCreatedOnceInABatch(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	p.acquire(ask("warm", 5*time.Second))
 	// While the first is on its way, all others have to wait for the next batch.
@@ -119,7 +119,7 @@ func TestOneNameIsCreatedOnceInABatch(t *testing.T) {
 
 // TestPlacesOfOneNameNeverShareARevision looks at the line itself.
 func TestPlacesOfOneNameNeverShareARevision(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	holder := p.acquire(ask("job", 5*time.Second))
 	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond})
@@ -158,7 +158,7 @@ func TestPlacesOfOneNameNeverShareARevision(t *testing.T) {
 // TestAWaiterWhoIsPassedTakesALaterToken: its place (20) is older than what was
 // granted past it (30). It must not come with 20 to a fence that has seen 30.
 func TestAWaiterWhoIsPassedTakesALaterToken(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", 5*time.Second))
 	waiter := b.background(line("job", 5*time.Second))
@@ -202,7 +202,7 @@ func TestAWaiterWhoIsPassedTakesALaterToken(t *testing.T) {
 // TestTokensGrowOverABreakGlass: the waiter's place is older than the floor that
 // the forced release has raised.
 func TestTokensGrowOverABreakGlass(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", 5*time.Second))
 	waiter := b.background(line("job", 5*time.Second))

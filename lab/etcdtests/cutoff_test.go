@@ -99,7 +99,7 @@ func (w *world) cutOff(p, rival *party, fences fence.Fence, name string, delay, 
 // what it takes afterwards is renewed as ever.
 func TestALeaseIsRenewedAgainAfterACut(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	const length = 2 * time.Second
 	c := p.stint(stint.Options{TTL: length})

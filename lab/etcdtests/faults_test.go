@@ -50,7 +50,7 @@ func strikes() []grpcfault.Fault {
 // with one message lost, late or repeated. Whatever it is: the acquires succeed,
 // tokens grow, nobody holds beside another, and nothing is left.
 func TestEveryRequestAndAnswerOnceLostLateAndRepeated(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for _, fault := range strikes() {
 		t.Run(fmt.Sprintf("%v %v", fault, fault.Delay), func(t *testing.T) {
 			t.Parallel()

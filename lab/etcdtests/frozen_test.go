@@ -29,7 +29,7 @@ func TestAWaiterIsServedAlthoughTheServerItWatchesFallsSilent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, 3, etcdcluster.Options{})
+			w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 			a, b := w.party(), w.party()
 			const length = 20 * time.Second
 			first := a.acquire(ask("job", length))
@@ -58,7 +58,7 @@ func TestAWaiterIsServedAlthoughTheServerItWatchesFallsSilent(t *testing.T) {
 // when the server has fallen silent.
 func TestAWaitThatBeginsAtASilentServerIsServed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, etcdcluster.Options{})
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	const length = 20 * time.Second
 	first := a.acquire(ask("job", length))

@@ -35,7 +35,7 @@ func (w *world) moveLeader() {
 // still, and only leads no more.
 func TestAWatchFollowsTheLeaderAndMissesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, etcdcluster.Options{})
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", time.Minute))
 	second := line("job", time.Minute)

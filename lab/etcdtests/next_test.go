@@ -40,7 +40,7 @@ func newPair(w *world) *pair {
 // TestAReleaseTellsTheNextOfItsOwnClientAtOnce: the answer to the delete is enough.
 func TestAReleaseTellsTheNextOfItsOwnClientAtOnce(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	h := newPair(w)
 	w.must(h.auth.Release(w.long(), h.first))
 	g := w.next(h.waiter)
@@ -60,7 +60,7 @@ func TestAReleaseTellsTheNextOfItsOwnClientAtOnce(t *testing.T) {
 // hand, and the watch has not told it yet.
 func TestAReleaseTellsNobodyWhosePlaceHasGone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	h := newPair(w)
 	w.must(w.txn(clientv3.OpDelete(h.own.key)))
 	w.must(h.auth.Release(w.long(), h.first))
@@ -80,7 +80,7 @@ func TestAReleaseTellsNobodyWhosePlaceHasGone(t *testing.T) {
 // not told it yet.
 func TestAReleaseTellsTheNextOfAFloorToo(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	h := newPair(w)
 	floor, err := w.raw.Put(w.long(), w.prefix+"/floor/job", "raised by hand")
 	w.must(err)
@@ -95,7 +95,7 @@ func TestAReleaseTellsTheNextOfAFloorToo(t *testing.T) {
 // TestAReleaseTellsOnlyWhoIsNext: somebody else's place lies between.
 func TestAReleaseTellsOnlyWhoIsNext(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", 20*time.Second))
 	between, last := line("job", 20*time.Second), line("job", 20*time.Second)
@@ -124,7 +124,7 @@ func TestAReleaseTellsOnlyWhoIsNext(t *testing.T) {
 // lost, it is sent again behind that create.
 func TestAReleaseThatSomebodyWaitsForGoesBesideATxnUnderWay(t *testing.T) {
 	t.Parallel()
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for _, kind := range []grpcfault.Kind{grpcfault.BeforeAnswer, grpcfault.LoseAnswer, grpcfault.RepeatRequest, grpcfault.LoseRequest} {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()

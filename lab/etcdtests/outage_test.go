@@ -32,7 +32,7 @@ func TestNoLeaseIsLostWithTheLeader(t *testing.T) {
 		"isolated": func(c *etcdcluster.Cluster, leader int) error { c.Isolate(leader); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 3, etcdcluster.Options{})
+			w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 			// Renewed often, to see when renewals get through again.
 			o, err := stint.Options{Renew: 500 * time.Millisecond}.Effective()
 			w.must(err)
@@ -148,7 +148,7 @@ func (w *world) sameTokens(leases []*stint.Lease) {
 // TestLeasesOutliveATimeWithoutALeader: most of the members are gone for more
 // than half of a lease.
 func TestLeasesOutliveATimeWithoutALeader(t *testing.T) {
-	w := newWorld(t, 3, etcdcluster.Options{})
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 	o, err := stint.Options{TTL: 10 * time.Second}.Effective()
 	w.must(err)
 	leases := w.hold(w.party().stint(o), 100)
@@ -165,7 +165,7 @@ func TestLeasesOutliveATimeWithoutALeader(t *testing.T) {
 // TestLeasesOutliveARollingRestart: each member in turn ends gracefully and comes
 // back, while leases are held and names change hands.
 func TestLeasesOutliveARollingRestart(t *testing.T) {
-	w := newWorld(t, 3, etcdcluster.Options{})
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 	o, err := stint.Options{}.Effective()
 	w.must(err)
 	a, b := w.party().stint(o), w.party().stint(o)

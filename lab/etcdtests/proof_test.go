@@ -25,7 +25,7 @@ const (
 // lives and its keep-alives are answered. A few locks are proven by reading
 // their keys, many by the list of the lease's.
 func TestAKeepAliveProvesTheLeaseAndNotTheLock(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for keys, others := range map[string]int{txn: 0, leaseKeys: 60} {
 		for name, moment := range map[string]grpcfault.Fault{
 			"while the keep-alive is sent":      {Method: keepAlive, Kind: grpcfault.BeforeRequest},
@@ -87,7 +87,7 @@ func (w *world) breaksAt(moment grpcfault.Fault, others int) {
 // other leases go on.
 func TestABrokenLockEndsBesideALivingKeepAlive(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	c := a.stint(stint.Options{TTL: 3 * time.Second})
 	broken, err := c.TryAcquire(w.long(), "broken")
@@ -115,7 +115,7 @@ func TestABrokenLockEndsBesideALivingKeepAlive(t *testing.T) {
 // TestAnUnknownKeyOnTheSharedLeaseIsRemoved: a create that nobody remembers must
 // not block its name for as long as the lease lives.
 func TestAnUnknownKeyOnTheSharedLeaseIsRemoved(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	g := p.acquire(ask("mine", 3*time.Second))
 	mine := w.places("mine")[0]
@@ -135,7 +135,7 @@ func TestAnUnknownKeyOnTheSharedLeaseIsRemoved(t *testing.T) {
 // TestOneKeepAliveIsOutstanding: its answers carry no request's number, so two
 // at once could not be told apart.
 func TestOneKeepAliveIsOutstanding(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	var grants []authority.Grant
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -166,7 +166,7 @@ func TestOneKeepAliveIsOutstanding(t *testing.T) {
 // twice, and the next keep-alive is lost. The second copy must not be taken for
 // its answer.
 func TestAnAnswerThatComesTwiceProvesNothingTwice(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	const length = 4 * time.Second
 	g := p.acquire(ask("job", length))
@@ -195,7 +195,7 @@ func TestAnAnswerThatComesTwiceProvesNothingTwice(t *testing.T) {
 // TestARoundOfManyLocksOutlivesALostMessage: another attempt is made beside the
 // one that is not answered.
 func TestARoundOfManyLocksOutlivesALostMessage(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for _, method := range []string{keepAlive, leaseKeys, "KV/Range"} {
 		for _, kind := range []grpcfault.Kind{grpcfault.LoseRequest, grpcfault.LoseAnswer} {
 			f := grpcfault.Fault{Method: method, Kind: kind}

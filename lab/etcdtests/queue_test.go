@@ -108,7 +108,7 @@ func (w *world) counts() map[string]int64 {
 
 // TestAHandoverAsksNobody: who is next learns it from the watch alone.
 func TestAHandoverAsksNobody(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	holder, waiter := w.party(), w.party()
 	g := holder.acquire(ask("job", time.Minute))
 	out := waiter.background(line("job", time.Minute))
@@ -125,7 +125,7 @@ func TestAHandoverAsksNobody(t *testing.T) {
 // and before its client hears so, whoever was ahead has gone.
 func TestAReleaseBetweenACreateAndItsAnswerIsNotMissed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	holder, waiter := w.party(), w.party()
 	for i := range 5 {
 		name := fmt.Sprintf("job%d", i)
@@ -143,7 +143,7 @@ func TestAReleaseBetweenACreateAndItsAnswerIsNotMissed(t *testing.T) {
 
 // TestWhoLeavesTheMiddleWakesNobody: only whoever is ahead of everybody counts.
 func TestWhoLeavesTheMiddleWakesNobody(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	holder, first, middle, last := w.party(), w.party(), w.party(), w.party()
 	g := holder.acquire(ask("job", time.Minute))
 	gone := line("job", time.Minute)

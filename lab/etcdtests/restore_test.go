@@ -19,7 +19,7 @@ import (
 func TestARestoreRepeatsTokensUnlessItIsBumped(t *testing.T) {
 	for name, bump := range map[string]uint64{"as it is": 0, "bumped": 1_000_000} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, 1, etcdcluster.Options{})
+			w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 			fences := fence.NewMemory()
 			p := w.party()
 			w.must(p.auth.Release(w.long(), p.acquire(ask("job", 5*time.Second))))

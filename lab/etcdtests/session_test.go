@@ -71,7 +71,7 @@ func TestTenThousandLeasesShareOneRound(t *testing.T) {
 // TestCloseReleasesNoLease: what is held runs out by itself, since work may go on
 // in a process that has closed its client; all else goes at once.
 func TestCloseReleasesNoLease(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p, other := w.party(), w.party()
 	kept := p.acquire(ask("kept", time.Minute))
 	given := p.acquire(ask("given", 20*time.Second))
@@ -96,7 +96,7 @@ func TestCloseReleasesNoLease(t *testing.T) {
 
 // TestOneLeaseAtEtcdPerLength: however many locks.
 func TestOneLeaseAtEtcdPerLength(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	for i := range 30 {
 		p.acquire(ask(fmt.Sprintf("job%d", i), time.Duration(10+10*(i%3))*time.Second))

@@ -17,7 +17,7 @@ import (
 // own inside the shared one. Its key goes after its own length and not before,
 // also if the first delete is lost on the way.
 func TestALockThatIsNotRenewedGoesThoughItsLeaseLives(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for name, fault := range map[string]*grpcfault.Fault{
 		"":                          nil,
 		"the delete is lost":        {Method: txn, Kind: grpcfault.LoseRequest, Broken: true},
@@ -56,7 +56,7 @@ func TestALockThatIsNotRenewedGoesThoughItsLeaseLives(t *testing.T) {
 // TestWorkThatStopsBeatingLosesItsNameAlone: the neighbours of a lock whose work
 // gave no sign of life keep the shared lease alive.
 func TestWorkThatStopsBeatingLosesItsNameAlone(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	c := a.stint(stint.Options{TTL: 2 * time.Second, BeatWithin: time.Second})
 	whole, err := c.With(stint.Options{TTL: 2 * time.Second})
@@ -84,7 +84,7 @@ func TestWorkThatStopsBeatingLosesItsNameAlone(t *testing.T) {
 // after its context has ended; the key stays until the lock's own time is over,
 // and goes then although the neighbours live.
 func TestAContextThatIsIgnoredDelaysTheNextByItsLengthAtMost(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	c := a.stint(stint.Options{TTL: 2 * time.Second})
 	neighbour, err := c.TryAcquire(w.long(), "neighbour")
@@ -106,7 +106,7 @@ func TestAContextThatIsIgnoredDelaysTheNextByItsLengthAtMost(t *testing.T) {
 // its lease finds its old keys still there, because a new leader had begun all
 // leases anew. They are not its any more.
 func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	c := p.stint(stint.Options{TTL: 2 * time.Second})
 	one, err := c.TryAcquire(w.long(), "one")
@@ -148,7 +148,7 @@ func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
 // TestARenewalAfterALossIsDefinite: what was lost is told at once, and not asked
 // for in vain.
 func TestARenewalAfterALossIsDefinite(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	g := p.acquire(ask("a", 2*time.Second))
 	_, err := w.raw.Revoke(w.long(), clientv3.LeaseID(w.places("a")[0].lease))

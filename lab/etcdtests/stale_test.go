@@ -13,7 +13,7 @@ import (
 // to lead, and the client reaches it alone.
 func TestADeposedLeaderRenewsNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 3, etcdcluster.Options{})
+	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	const length = 3 * time.Second
 	c := a.stint(stint.Options{TTL: length})

@@ -33,7 +33,7 @@ func (s starting) Release(ctx context.Context, g authority.Grant) error {
 // Acquire and Release would have returned.
 func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
 	t.Parallel()
-	c := etcdcluster.Run(t, 1, etcdcluster.Options{})
+	c := etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true})
 	open := func(t *testing.T, prefix string) authority.Authority {
 		client, err := clientv3.New(c.ClientConfig(c.Endpoints()))
 		if err != nil {
@@ -60,7 +60,7 @@ func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
 // TestARequestThatNobodyWaitsForIsAnsweredOnce: by its context, by Close, or by
 // etcd, whichever is first.
 func TestARequestThatNobodyWaitsForIsAnsweredOnce(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	held := p.acquire(ask("warm", 20*time.Second))
 	for name, end := range map[string]func(cancel func()){

@@ -40,13 +40,13 @@ func conformOn(t *testing.T, c *etcdcluster.Cluster, length, late time.Duration)
 }
 
 func TestConformanceOnThreeMembers(t *testing.T) {
-	conformOn(t, etcdcluster.Run(t, 3, etcdcluster.Options{}), 4*time.Second, time.Second)
+	conformOn(t, etcdcluster.Run(t, 3, etcdcluster.Options{NoSync: true}), 4*time.Second, time.Second)
 }
 
 // TestConformanceAcrossARollingRestart: the members end gracefully and come back
 // one after the other, while the cases run.
 func TestConformanceAcrossARollingRestart(t *testing.T) {
-	c := etcdcluster.Run(t, 3, etcdcluster.Options{})
+	c := etcdcluster.Run(t, 3, etcdcluster.Options{NoSync: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	restarts := 0

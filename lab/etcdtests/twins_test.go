@@ -16,7 +16,7 @@ import (
 // somebody did, nothing is granted, given back or told on the strength of either,
 // and the error names both.
 func TestOfTwoPlacesOfOneRevisionNeitherHolds(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	one, two := w.prefix+"/lock/job/one", w.prefix+"/lock/job/two"
 	value := func(nonce string) string {

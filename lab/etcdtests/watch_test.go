@@ -13,7 +13,7 @@ import (
 // TestAWaitOutlivesACompaction: the waiter's watch is cut off, meanwhile what it
 // has not seen is compacted away, among it the very release that it waits for.
 func TestAWaitOutlivesACompaction(t *testing.T) {
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", 20*time.Second))
 	waiter := b.background(line("job", 20*time.Second))
@@ -34,7 +34,7 @@ func TestAWaitOutlivesACompaction(t *testing.T) {
 // TestAWaitOutlivesItsWatch: the stream breaks, or one of its messages is lost,
 // at each of its first messages.
 func TestAWaitOutlivesItsWatch(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for _, fault := range []grpcfault.Fault{
 		{Kind: grpcfault.LoseRequest, Broken: true},
 		{Kind: grpcfault.LoseAnswer, Broken: true},
@@ -65,7 +65,7 @@ func TestAWaitOutlivesItsWatch(t *testing.T) {
 // of the release never comes. So a waiter looks by itself, once in its length.
 func TestAWaitOutlivesNewsThatAreLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1, etcdcluster.Options{})
+	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
 	lost := 0
 	for i := range 3 {
@@ -91,7 +91,7 @@ func TestAWaitOutlivesNewsThatAreLost(t *testing.T) {
 // removed by hand in the middle of the line, or its lease has ended at etcd. Who
 // stands behind it does not wait for it.
 func TestAWaiterWhosePlaceIsTakenAwayIsToldAndStandsInLineAgain(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{})
+	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for what, take := range map[string]func(w *world, p place) error{
 		"by hand": func(w *world, p place) error { _, err := w.raw.Delete(w.long(), p.key); return err },
 		"with its lease": func(w *world, p place) error {
