@@ -32,19 +32,7 @@ func TestDemoKilledLeavesNoServer(t *testing.T) {
 	if !d.until("bills chunk 1") {
 		t.Fatal("nothing was billed")
 	}
-	if err := d.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	d.Wait()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := processesOf(t, d.tmp)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("processes are left: %v", left)
-		}
-	}
+	d.killed(t, 30*time.Second)
 }
 
 // In a database of the user's the demo has tables of its own, and drops them.

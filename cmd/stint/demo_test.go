@@ -117,6 +117,24 @@ func (d *demo) ends(t *testing.T, code int) {
 	}
 }
 
+// killed ends the demo with kill -9, and demands that soon no process is left.
+func (d *demo) killed(t *testing.T, soon time.Duration) {
+	t.Helper()
+	if err := d.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	d.Wait()
+	for deadline := time.Now().Add(soon); ; time.Sleep(10 * time.Millisecond) {
+		left := processesOf(t, d.tmp)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left: %v", left)
+		}
+	}
+}
+
 // processesOf lists the processes that have the folder in their command line,
 // as every worker has.
 func processesOf(t *testing.T, folder string) (pids []string) {
@@ -237,19 +255,7 @@ func TestDemoKilledLeavesNoWorkers(t *testing.T) {
 	if !d.until("is stopped with SIGSTOP") {
 		t.Fatal("nobody was stopped")
 	}
-	if err := d.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	d.Wait()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := processesOf(t, d.tmp)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("processes are left: %v", left)
-		}
-	}
+	d.killed(t, 30*time.Second)
 }
 
 func TestDemoKeepsTheDatabases(t *testing.T) {
@@ -295,17 +301,5 @@ func TestDemoOnEtcdKilledLeavesNoNodes(t *testing.T) {
 	if left := processesOf(t, d.tmp); len(left) != 6 {
 		t.Errorf("the processes are %v, want 3 workers and 3 nodes", left)
 	}
-	if err := d.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	d.Wait()
-	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		left := processesOf(t, d.tmp)
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("processes are left: %v", left)
-		}
-	}
+	d.killed(t, 60*time.Second)
 }
