@@ -105,7 +105,7 @@ func (o Options) refuse(ctx context.Context, method string, why error, begun boo
 	if o.Refused != nil {
 		o.Refused(ctx, method, why)
 	}
-	return refusal(why, begun)
+	return refusal(ctx, why, begun)
 }
 
 // errName: the token is of another lease than the one that guards the call.
@@ -138,7 +138,7 @@ func (s *serverStream) SendMsg(m any) error {
 // hear of. What it left behind ends with the stream, when the handler has returned.
 func (s *serverStream) wait(f func() error) error {
 	if stale := s.pass.Overtaken(); stale != nil {
-		return refusal(stale, true)
+		return refusal(s.ServerStream.Context(), stale, true)
 	}
 	if !s.pass.Drains() {
 		return f()
@@ -151,7 +151,7 @@ func (s *serverStream) wait(f func() error) error {
 	case <-s.pass.Context().Done():
 	}
 	if stale := s.pass.Overtaken(); stale != nil {
-		return refusal(stale, true)
+		return refusal(s.ServerStream.Context(), stale, true)
 	}
 	return <-done // the stream has ended
 }

@@ -38,7 +38,10 @@ const (
 // configurations, to do the same again at a higher level, and a holder that lost
 // its lease must stop; only a new lease, with a new token, changes the answer.
 // Unavailable is what may simply be repeated, so it is for calls that did not run.
-func refusal(err error, begun bool) error {
+//
+// The call's own end is told as gRPC does. A time-out of the fence's store is not
+// that: the caller still listens, and its call did not run.
+func refusal(ctx context.Context, err error, begun bool) error {
 	var stale *fence.StaleError
 	var repeated *fence.RepeatedError
 	var busy *gate.BusyError
@@ -68,8 +71,8 @@ func refusal(err error, begun bool) error {
 	case errors.As(err, &busy):
 		code, info.Reason = codes.Unavailable, ReasonDraining
 		info.Metadata["name"] = busy.Name
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(err).Err()
+	case ctx.Err() != nil:
+		return status.FromContextError(ctx.Err()).Err()
 	default:
 		code, info.Reason = codes.Unavailable, ReasonUnavailable
 		text = "the fence could not be asked: whether the token is still good is not known, so the call was not run. It may be repeated"
