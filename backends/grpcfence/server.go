@@ -124,10 +124,14 @@ func (s *serverStream) RecvMsg(m any) error {
 	if err := s.wait(func() error { return s.ServerStream.RecvMsg(m) }); err != nil || s.o.OnceForAStream {
 		return err
 	}
-	if err := s.pass.Check(s.pass.Context()); err != nil {
-		return s.o.refuse(s.ServerStream.Context(), s.method, err, true)
+	err := s.pass.Check(s.pass.Context())
+	switch {
+	case err == nil:
+		return nil
+	case s.pass.Overtaken() != nil: // told when the handler has returned
+		return refusal(s.ServerStream.Context(), err, true)
 	}
-	return nil
+	return s.o.refuse(s.ServerStream.Context(), s.method, err, true)
 }
 
 func (s *serverStream) SendMsg(m any) error {

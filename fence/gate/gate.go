@@ -93,18 +93,24 @@ func (g *Gate) Enter(ctx context.Context, name string, grant fence.Grant) (*Pass
 	// Registered before it is admitted: a later token that is admitted after this
 	// one finds it, and waits.
 	g.register(p)
+	inside := false
+	defer func() {
+		if !inside { // a panic of the fence's keeps no later holder out, either
+			p.Leave()
+		}
+	}()
 	err = g.admit(p.ctx, claim)
 	if err == nil {
 		err = g.drain(p)
 	}
-	if err == nil {
-		return p, nil
-	}
-	if late := p.Overtaken(); late != nil { // in place of "context canceled"
+	if late := p.Overtaken(); err != nil && late != nil { // in place of "context canceled"
 		err = late
 	}
-	p.Leave()
-	return nil, err
+	if err != nil {
+		return nil, err
+	}
+	inside = true
+	return p, nil
 }
 
 // admit looks first: a grant that was admitted before costs a read, and a

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/gate"
@@ -58,6 +59,54 @@ func TestOneThatIsBeingAdmittedIsWaitedForToo(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Errorf("12: %v", err)
 	}
+}
+
+// TestACheckThatALaterOneEndsSaysWhoCame, whatever the fence had said before.
+func TestACheckThatALaterOneEndsSaysWhoCame(t *testing.T) {
+	var ask func(context.Context)
+	f := hooked{fence.NewMemory(), func(ctx context.Context, _ fence.Token) {
+		if ask != nil {
+			ask(ctx)
+		}
+	}}
+	g := open(t, f, gate.Options{Drain: patience})
+	p7 := enter(t, g, 7)
+	result := make(chan error, 1)
+	ask = func(ctx context.Context) {
+		ask = nil
+		go func() {
+			defer p7.Leave()
+			<-p7.Context().Done()
+		}()
+		p, err := g.Enter(ctx, job, grant(12))
+		if err == nil {
+			p.Leave()
+		}
+		result <- err
+	}
+	if err := p7.Check(t.Context()); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("7 was told %v", err)
+	}
+	if err := <-result; err != nil {
+		t.Errorf("12: %v", err)
+	}
+}
+
+func TestAPanicOfTheFenceKeepsNobodyOut(t *testing.T) {
+	panics := true
+	g := open(t, hooked{fence.NewMemory(), func(context.Context, fence.Token) {
+		if panics {
+			panic("a driver's bug")
+		}
+	}}, gate.Options{Drain: time.Millisecond})
+	func() {
+		defer func() { _ = recover() }() // as net/http does
+		enter(t, g, 7).Leave()           // raised; the next one is looked up
+		_, err := g.Enter(t.Context(), job, grant(7))
+		t.Errorf("no panic, and %v", err)
+	}()
+	panics = false
+	enter(t, g, 12).Leave()
 }
 
 // TestNoHandlerEverRunsBesideALaterOne sends requests of rising tokens, late ones

@@ -31,10 +31,11 @@ func (p *Pass) Claim() fence.Claim { return p.claim }
 // that live long, as those of streams do. With Options.Drain it also says that
 // the handler was told to end.
 func (p *Pass) Check(ctx context.Context) error {
-	if err := p.Overtaken(); err != nil {
-		return err
+	err := p.gate.f.Check(ctx, p.claim)
+	if late := p.Overtaken(); late != nil { // in place of "context canceled", too
+		return late
 	}
-	return p.gate.f.Check(ctx, p.claim)
+	return err
 }
 
 // Overtaken is the *fence.StaleError with which a later holder has ended the
