@@ -121,6 +121,9 @@ func TestTheProcessBesideTheCommandIsNotItsOwn(t *testing.T) {
 	}
 	_ = syscall.Kill(first, syscall.SIGKILL)
 	next(t, c, BesideEnded)
+	if c.scope.beside != 0 {
+		t.Error("whoever gets its number is overlooked")
+	}
 	var second int
 	if err := c.Replace(func() (int, error) { second, err = fork(); return second, err }); err != nil {
 		t.Fatal(err)

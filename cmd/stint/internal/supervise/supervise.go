@@ -106,11 +106,12 @@ func (c *Child) fork(s Spec) (int, error) {
 // Pid is the command's process id, and its group's.
 func (c *Child) Pid() int { return c.pid }
 
-// Replace starts another process beside the command. start forks it, while
-// nobody reaps.
+// Replace starts another process beside the command. start ends the one before
+// and forks it, while nobody reaps.
 func (c *Child) Replace(start func() (pid int, err error)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.scope.beside = 0 // start ends that, whether it succeeds or not
 	pid, err := start()
 	if err == nil {
 		c.scope.beside = pid
@@ -186,6 +187,7 @@ func (c *Child) signalGroup(sig syscall.Signal) {
 func (c *Child) note(pid int, ws syscall.WaitStatus) (Event, bool) {
 	switch {
 	case pid == c.scope.beside && !ws.Stopped():
+		c.scope.beside = 0 // the number may soon be a process of the command's
 		return Event{Kind: BesideEnded}, true
 	case pid != c.pid:
 		return Event{}, false

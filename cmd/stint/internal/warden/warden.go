@@ -44,10 +44,10 @@ const Argument = "guard-of"
 
 // Guard is a guard process, as stint sees it. It is safe for concurrent use.
 type Guard struct {
-	mu     sync.Mutex
-	orders Orders
-	pipe   *os.File // nil: there is none
-	pid    int
+	mu      sync.Mutex
+	orders  Orders
+	pipe    *os.File    // nil: there is none, and no process
+	process *os.Process // by a handle where the system has one: its number may be another's by now
 }
 
 // Start starts a guard process for a command that has not been started yet.
@@ -77,24 +77,29 @@ func (g *Guard) fork() error {
 		_ = w.Close()
 		return err
 	}
-	g.pid, err = syscall.ForkExec(path, []string{os.Args[0], Argument, g.orders.Name}, &syscall.ProcAttr{
-		Env: os.Environ(), Sys: &syscall.SysProcAttr{Setsid: true},
-		Files: []uintptr{null.Fd(), null.Fd(), 2, r.Fd()},
+	process, err := os.StartProcess(path, []string{os.Args[0], Argument, g.orders.Name}, &os.ProcAttr{
+		Sys: &syscall.SysProcAttr{Setsid: true}, Files: []*os.File{null, null, os.Stderr, r},
 	})
 	if err != nil {
 		_ = w.Close()
-		g.pid = 0
 		return err
 	}
-	g.pipe = w
-	return g.send(g.orders)
+	g.process, g.pipe = process, w
+	if err := g.send(g.orders); err != nil {
+		g.end() // it died at once; nobody has heard of its number
+		return err
+	}
+	return nil
 }
 
-// Pid is the guard process's number.
+// Pid is the guard process's number; 0: there is none.
 func (g *Guard) Pid() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.pid
+	if g.process == nil {
+		return 0
+	}
+	return g.process.Pid
 }
 
 // Tell passes on what change sets. An error says that the guard process is dead
@@ -150,7 +155,7 @@ func (g *Guard) Renew() (pid int, err error) {
 	if err := g.fork(); err != nil {
 		return 0, err
 	}
-	return g.pid, nil
+	return g.process.Pid, nil
 }
 
 // Close ends the guard process: nothing of the command is left, or it was never
@@ -163,19 +168,13 @@ func (g *Guard) Close() {
 }
 
 // end kills the guard process, which has nothing to lose, and takes its status,
-// unless somebody has done so. It needs mu.
+// unless the reaper of all of stint's children has done so. It needs mu.
 func (g *Guard) end() {
 	if g.pipe == nil {
 		return
 	}
-	if g.pid != 0 {
-		_ = syscall.Kill(g.pid, syscall.SIGKILL)
-		for {
-			if _, err := syscall.Wait4(g.pid, nil, 0, nil); !errors.Is(err, syscall.EINTR) {
-				break
-			}
-		}
-	}
+	_ = g.process.Kill()
+	_, _ = g.process.Wait()
 	_ = g.pipe.Close()
-	g.pipe, g.pid = nil, 0
+	g.pipe, g.process = nil, nil
 }
