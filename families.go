@@ -56,9 +56,17 @@ func (fs families) leave(l *Lease) {
 	}
 }
 
-// cancels appends an event for each lease of a context that was done at an
-// instant, in the order of their acquires.
-func (f *family) cancels(events []posted, at authority.Instant) []posted {
+// end appends an event for each lease of a context that was done at an instant,
+// in the order of their acquires. Who is granted under that context from here on,
+// in this very turn perhaps, is of another family: this one has told its end. The
+// loop calls it.
+func (fs families) end(f *family, events []posted, at authority.Instant) []posted {
+	if len(f.leases) == 0 {
+		return events
+	}
+	if done := f.leases[0].parent.Done(); fs[done] == f {
+		delete(fs, done)
+	}
 	first := len(events)
 	for _, l := range f.leases {
 		events = append(events, posted{at: at, lease: l, event: protocol.Cancel{Cause: context.Cause(l.parent)}})

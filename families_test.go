@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stint-dev/stint/authority/authoritytest/faulty"
+	"github.com/stint-dev/stint/internal/protocol"
 )
 
 func TestAContextThatEndsEndsAllItsLeasesAndNoOthers(t *testing.T) {
@@ -50,6 +53,36 @@ func TestAContextThatEndsEndsAllItsLeasesAndNoOthers(t *testing.T) {
 		c.rt.post(posted{do: func() { looked <- len(c.rt.families) }})
 		if n := <-looked; n != 1 { // the test's own
 			t.Errorf("%d contexts are still looked at", n)
+		}
+	})
+}
+
+// The answer to an acquire and the end of its context come in one turn, and the
+// answer is first.
+func TestALeaseThatIsGrantedAsItsContextEndsIsEndedToo(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		b.net.SetPlan(nth("acquire", 2, faulty.Delay(time.Second)))
+		c := b.client(Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first := must[*Lease](t)(c.Acquire(ctx, "first"))
+		second, result := c.newLease(ctx, "second", false)
+		c.rt.post(posted{lease: second, event: protocol.Start{}})
+		synctest.Wait()
+		goes := make(chan struct{})
+		c.rt.post(posted{do: func() { <-goes }})
+		time.Sleep(1100 * time.Millisecond)
+		cancel()
+		synctest.Wait()
+		close(goes)
+		if err := <-result; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for _, l := range []*Lease{first, second} {
+			if err := l.Err(); !errors.Is(err, ErrCancelled) {
+				t.Errorf("%s: %v", l.Name(), err)
+			}
 		}
 	})
 }

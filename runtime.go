@@ -202,7 +202,7 @@ func (rt *runtime) turn() {
 	rt.mu.Unlock()
 	for _, p := range batch {
 		if p.family != nil {
-			batch = p.family.cancels(batch, p.at)
+			batch = rt.families.end(p.family, batch, p.at)
 		}
 	}
 	rt.steps = 0 // what was taken from the queue is judged by a time that was read after that
