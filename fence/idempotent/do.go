@@ -133,13 +133,15 @@ func stopped() *time.Timer {
 	return t
 }
 
-// stop is until when the lease is held, as far as ctx tells.
+// stop is until when the lease is held, as far as ctx tells. The clock is read
+// first: a pause between the two makes it too early, never too late.
 func (d *drive) stop() protocol.Instant {
+	now := d.clock.Now()
 	left, known := fence.TimeLeft(d.ctx)
 	if !known {
 		return math.MaxInt64
 	}
-	return d.clock.Now().Add(left)
+	return now.Add(left)
 }
 
 func (d *drive) run() protocol.Closed {

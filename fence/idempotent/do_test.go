@@ -267,6 +267,19 @@ func TestARefusalIsTakenBackAndMayBeTriedAgain(t *testing.T) {
 	}
 }
 
+func TestRecordsAreNotCountedAmongTheCallersTransactions(t *testing.T) {
+	w := newWorld(t, kinds[1], true)
+	c := w.raise(7)
+	for range 2 {
+		if err := w.f.Do(t.Context(), c, func() error { return nil }); err != nil {
+			t.Error(err)
+		}
+		if _, err := w.plain(c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNothingIsBegunAfterTheStopTime(t *testing.T) {
 	w := newWorld(t, kinds[0], true)
 	left := time.Hour
@@ -286,6 +299,25 @@ func TestNothingIsBegunAfterTheStopTime(t *testing.T) {
 	cancel(lost)
 	if out, err := idempotent.Do(ended, w.s, c, w.effect(s.call, time.Second)); out.State != idempotent.None || !errors.Is(err, lost) {
 		t.Errorf("after its end: %v, %v", out, err)
+	}
+}
+
+// TestAPauseWhileTheTimeLeftIsReadIsNotAddedToIt: the stop time passes between the
+// two clock reads from which it is known.
+func TestAPauseWhileTheTimeLeftIsReadIsNotAddedToIt(t *testing.T) {
+	w := newWorld(t, kinds[1], true)
+	end := time.Now().Add(50 * time.Millisecond)
+	ctx := fence.WithTimeLeft(t.Context(), func() time.Duration {
+		left := time.Until(end)
+		for time.Now().Before(end) {
+			time.Sleep(time.Millisecond)
+		}
+		return left
+	})
+	s := &cutter{Store: w.s, bank: w.bank}
+	out, err := idempotent.Do(ctx, s, w.raise(7), w.effect(s.call, time.Second))
+	if out.State != idempotent.None || !errors.Is(err, idempotent.ErrLeaseOver) || s.seen != 0 {
+		t.Errorf("after the stop time %d requests were begun: %v, %v", s.seen, out, err)
 	}
 }
 

@@ -53,8 +53,8 @@ func (m *Memory) Get(ctx context.Context, key string) (Record, error) {
 
 // Set is Store's.
 func (m *Memory) Set(ctx context.Context, c fence.Claim, key string, was, now Record) error {
-	c.Seq = nil // it counts no transactions of the caller's
-	return m.fence.Do(ctx, c, func() error {
+	c.Seq = nil
+	err := m.fence.Do(ctx, c, func() error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		switch m.all[key] {
@@ -66,9 +66,17 @@ func (m *Memory) Set(ctx context.Context, c fence.Claim, key string, was, now Re
 		default:
 			return changed(key, was, m.all[key])
 		}
-		return nil
+		return errUncounted
 	})
+	if err == errUncounted {
+		return nil
+	}
+	return err
 }
+
+// errUncounted is a write's success: after an error, the fence does not count it
+// among the transactions of the caller's claim.
+var errUncounted = errors.New("written")
 
 // List is Store's.
 func (m *Memory) List(ctx context.Context) ([]Listed, error) {

@@ -96,6 +96,23 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 }
 
+func TestRecordsAreNotCountedAmongTheCallersTransactions(t *testing.T) {
+	s := opened(t, t.TempDir())
+	claim, err := s.f.Raise(t.Context(), "payments", fence.Grant{Token: 7, Nonce: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.f.InTx(t.Context(), claim, nil, func(*sql.Tx) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		if _, err := idempotent.Do(t.Context(), s.s, claim, idempotent.Effect{Key: key, Timeout: time.Minute,
+			Call: func(context.Context, string) (string, error) { return "receipt", nil }}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The remote side is a file of another process's making: it outlives the killed
 // one, and takes keys or not.
 
