@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest/faultsql"
 	"github.com/stint-dev/stint/lab/sqlservers"
 )
 
@@ -140,16 +141,16 @@ func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
 	each(t, append(append([]target{}, servers...), ways...), func(t *testing.T, g target) {
 		all := g.at(t)
 		all.Settle = 5 * time.Second
-		for _, when := range bothSides {
+		for _, when := range faultsql.BothSides {
 			total, every := 0, trials(4, 1) // without -long every fourth, from where chance begins
 			for i := rand.IntN(every); ; i += every {
-				p, n := all.beside(), &network{}
+				p, n := all.beside(), &faultsql.Network{}
 				clean := p.fresh(t, nil)
 				clean.raise(t, job, grant(3, "before"))
-				s := p.reopen(t, n.hook)
-				n.lose(false, nth(i, when))
+				s := p.reopen(t, n.Hook)
+				n.Lose(false, faultsql.Nth(i, when))
 				s.wholeJob(t, clean)
-				if n.lost == 0 {
+				if n.Lost() == 0 {
 					break
 				}
 				total++

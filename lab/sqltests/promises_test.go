@@ -13,6 +13,8 @@ import (
 	"github.com/stint-dev/stint/lab/sqlservers"
 )
 
+var errAbandon = errors.New("abandoned on purpose")
+
 // However a transaction ends, its connection goes back to the pool without a
 // lock and without a bound on its idle time.
 func TestATransactionLeavesNothingOnItsConnection(t *testing.T) {

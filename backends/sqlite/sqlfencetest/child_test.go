@@ -79,12 +79,12 @@ func (s *store) finishWork(ctx context.Context, g fence.Grant) error {
 
 // steps is how many requests a worker makes when nothing happens to it.
 func steps(t *testing.T) int {
-	n := &network{}
+	n := &faultsql.Network{}
 	dsn := modes[1].dsn(t)
 	fresh(t, dsn, nil)
-	s := reopen(t, dsn, n.hook)
+	s := reopen(t, dsn, n.Hook)
 	must(t, s.finishWork(t.Context(), grant(7, "a")))
-	return len(n.seen)
+	return n.Seen()
 }
 
 func TestAWorkerKilledAtAnyStepLosesAndRepeatsNothing(t *testing.T) {
@@ -132,7 +132,7 @@ func eachStep(t *testing.T, sig syscall.Signal, then func(t *testing.T, dsn stri
 		t.Fatalf("a worker makes only %d requests: it does more", n)
 	}
 	for at := 1; at <= n; at++ {
-		for _, when := range bothSides {
+		for _, when := range faultsql.BothSides {
 			t.Run(fmt.Sprintf("%v request %d", when, at), func(t *testing.T) {
 				dsn := modes[at%len(modes)].dsn(t)
 				s := fresh(t, dsn, nil)

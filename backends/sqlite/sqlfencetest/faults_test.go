@@ -61,16 +61,16 @@ func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
 	t.Parallel()
 	for i, m := range modes {
 		keep := i == 1 // the connection outlives the error, with its transaction open
-		for _, when := range bothSides {
+		for _, when := range faultsql.BothSides {
 			t.Run(fmt.Sprintf("%s %v keep=%v", m.name, when, keep), func(t *testing.T) {
 				total := 0
 				for i := 0; ; i++ {
 					s, clean, n := faulty(t, m, 5*time.Second)
 					raise(t, clean, job, grant(3, "before"))
-					n.keep = keep
-					n.lose(false, nth(i, when))
+					n.Keep = keep
+					n.Lose(false, faultsql.Nth(i, when))
 					work(t, s, clean)
-					if n.lost == 0 {
+					if n.Lost() == 0 {
 						break
 					}
 					total++
@@ -85,7 +85,7 @@ func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
 
 func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		applied := when == faultsql.After
 		for how, claim := range map[string]func(fence.Claim) fence.Claim{
 			"raised":  func(c fence.Claim) fence.Claim { return c },
@@ -100,14 +100,14 @@ func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
 				s, clean, n := faulty(t, modes[0], budget)
 				c := claim(raise(t, s, job, grant(7, "a")))
 				must(t, s.write(t.Context(), c, "chunk1", "v", nil))
-				n.lose(true, commits(when))
+				n.Lose(true, faultsql.Commits(when))
 				wants(t, s.write(t.Context(), c, "chunk2", "v", nil), fence.ErrUnknown)
 				wants(t, s.write(t.Context(), c, "chunk2", "v", nil), fence.ErrUnknown)
 				wants(t, s.f.Finish(t.Context(), c), fence.ErrUnknown)
 				_, err := s.f.Settle(t.Context(), c)
 				wants(t, err, fence.ErrUnknown)
-				if n.heal(); how != "handed" {
-					n.mend(t, s)
+				if n.Heal(); how != "handed" {
+					mend(t, n, s)
 				}
 				wants(t, s.f.Finish(t.Context(), c), fence.ErrUnknown)
 				err = s.write(t.Context(), c, "chunk2", "v", nil)
@@ -130,13 +130,13 @@ func TestALostCommitAnswerIsNotRepeated(t *testing.T) {
 
 func TestSettleTellsWhatBecameOfALostCommit(t *testing.T) {
 	t.Parallel()
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		t.Run(when.String(), func(t *testing.T) {
 			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
 			c := raise(t, s, job, grant(7, "a"))
-			n.lose(true, commits(when))
+			n.Lose(true, faultsql.Commits(when))
 			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
-			n.mend(t, s)
+			mend(t, n, s)
 			for range 3 {
 				applied, err := s.f.Settle(t.Context(), c)
 				must(t, err)
@@ -160,13 +160,13 @@ var errAbandon = errors.New("abandoned on purpose")
 
 func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
 	t.Parallel()
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		t.Run(when.String(), func(t *testing.T) {
 			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
 			c := raise(t, s, job, grant(7, "a"))
-			n.lose(true, commits(when))
+			n.Lose(true, faultsql.Commits(when))
 			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
-			n.mend(t, s)
+			mend(t, n, s)
 			b := raise(t, clean, job, grant(12, "b"))
 			copied := c // settled for good by the first look
 			applied, err := s.f.Settle(t.Context(), c)
@@ -177,13 +177,13 @@ func TestALostCommitIsToldFromASuccessorsWork(t *testing.T) {
 			wants(t, s.write(t.Context(), copied, "chunk1", "v", nil), fence.ErrStale)
 		})
 	}
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		t.Run(fmt.Sprintf("%v, after a commit of the successor", when), func(t *testing.T) {
 			s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
 			c := raise(t, s, job, grant(7, "a"))
-			n.lose(true, commits(when))
+			n.Lose(true, faultsql.Commits(when))
 			wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
-			n.mend(t, s)
+			mend(t, n, s)
 			must(t, clean.write(t.Context(), raise(t, clean, job, grant(12, "b")), "chunk2", "v", nil))
 			was := clean.count(t, "chunk1")
 			err := s.write(t.Context(), c, "chunk1", "v", nil)
@@ -200,9 +200,9 @@ func TestALostCommitIsNotMistakenAfterAPrune(t *testing.T) {
 	t.Parallel()
 	s, clean, n := faulty(t, modes[0], 20*time.Millisecond)
 	c := raise(t, s, job, grant(7, "a"))
-	n.lose(true, commits(faultsql.After))
+	n.Lose(true, faultsql.Commits(faultsql.After))
 	wants(t, s.write(t.Context(), c, "chunk1", "v", nil), fence.ErrUnknown)
-	n.mend(t, s)
+	mend(t, n, s)
 	must(t, clean.f.Finish(t.Context(), raise(t, clean, job, grant(8, "b"))))
 	if dropped, err := clean.f.Prune(t.Context(), 0); err != nil || dropped != 1 {
 		t.Fatal(dropped, err)
@@ -217,7 +217,7 @@ func TestALostCommitIsNotMistakenAfterAPrune(t *testing.T) {
 
 func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
 	t.Parallel()
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		for name, do := range map[string]func(context.Context, *store, fence.Claim) error{
 			"raise": func(ctx context.Context, s *store, _ fence.Claim) error {
 				_, err := s.f.Raise(ctx, job, grant(12, "b"))
@@ -231,16 +231,16 @@ func TestALostAnswerOfARepeatableRequestIsRepeated(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %v", name, when), func(t *testing.T) {
 				s, _, n := faulty(t, modes[0], 20*time.Millisecond)
 				c := raise(t, s, job, grant(7, "a"))
-				n.lose(true, commits(when))
+				n.Lose(true, faultsql.Commits(when))
 				err := do(t.Context(), s, c)
 				wants(t, err, fence.ErrUnknown)
-				n.heal()
+				n.Heal()
 
 				s, _, n = faulty(t, modes[0], 5*time.Second)
 				c = raise(t, s, job, grant(7, "a"))
-				n.lose(false, commits(when))
+				n.Lose(false, faultsql.Commits(when))
 				must(t, do(t.Context(), s, c))
-				if n.lost != 1 {
+				if n.Lost() != 1 {
 					t.Fatalf("no COMMIT was lost")
 				}
 			})
@@ -254,7 +254,7 @@ func running(c fence.Claim) fence.Row {
 
 func TestAContextThatEndsDuringCommitChangesNothing(t *testing.T) {
 	t.Parallel()
-	for _, when := range bothSides {
+	for _, when := range faultsql.BothSides {
 		ctx, cancel := context.WithCancel(t.Context())
 		dsn := modes[0].dsn(t)
 		clean := fresh(t, dsn, nil)
