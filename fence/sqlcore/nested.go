@@ -81,7 +81,9 @@ func leave(pool any, g int64) {
 	inside.n.Add(-1)
 	p := inside.pools[pool]
 	if p.slot < 0 {
-		p.which[g]--
+		if p.which[g]--; p.which[g] == 0 {
+			delete(p.which, g) // a pool in use for ever sees ever new goroutines
+		}
 	}
 	if p.n--; p.n == 0 {
 		delete(inside.pools, pool)

@@ -77,6 +77,30 @@ func TestWhoIsInsideIsToldApartFromOthersAtTheSameTime(t *testing.T) {
 	wg.Wait()
 }
 
+// A pool that is never idle forgets the goroutines that have left.
+func TestAPoolInUseForgetsWhoHasLeft(t *testing.T) {
+	all := engines(len(trampolines) + 1)
+	last := all[len(trampolines)]
+	var nest func(i int) error
+	nest = func(i int) error {
+		if i < len(all) {
+			return all[i].call(nil, func(Tx) error { return nest(i + 1) })
+		}
+		for range 5 {
+			var one sync.WaitGroup
+			one.Go(func() { _ = last.call(nil, func(Tx) error { return nil }) })
+			one.Wait()
+		}
+		if n := len(inside.pools[last.db.Identity()].which); n != 1 {
+			return fmt.Errorf("%d goroutines are remembered, one is inside", n)
+		}
+		return nil
+	}
+	if err := nest(0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func BenchmarkCall(b *testing.B) {
 	e := engines(1)[0]
 	for b.Loop() {
