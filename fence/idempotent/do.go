@@ -19,8 +19,9 @@ import (
 // the stop time; when it ends, what is under way is settled still, within
 // CallTimeout and ten times Timeout. The fence of the claim must be raised.
 //
-// nil: the effect is done, now or before. ErrUnrecorded: done too. ErrNotDone: the
-// remote side has refused. fence.ErrUnknown: it may have happened; with
+// nil: the effect is done, now or before. ErrUnrecorded: done too. ErrNotDone: it
+// surely has not happened: the remote side has refused, or Lookup says so.
+// fence.ErrUnknown: it may have happened; with
 // Outcome.State Pending a later Do may find out, with Unknown a person has to.
 // Otherwise, with State None, this try has done nothing: the lease was over, or the
 // fence has refused it, and a later holder goes on.
@@ -47,16 +48,27 @@ func Do(ctx context.Context, s Store, c fence.Claim, e Effect) (Outcome, error) 
 		if err := lookup(ctx, s, c, e); err != nil {
 			return out, err
 		}
-		if r, failed := s.Get(ctx, e.Key); failed == nil && r.State == Done {
+		switch r, failed := e.look(ctx, s); {
+		case failed != nil:
+		case r.State == Done:
 			return Outcome{State: Done, Result: r.Result}, nil
+		case r.State == None:
+			return Outcome{}, fmt.Errorf("idempotent: %q: %w, as was found out after its answer was lost", e.Key, ErrNotDone)
 		}
 	}
 	return out, err
 }
 
+// look reads the record, within Timeout.
+func (e Effect) look(ctx context.Context, s Store) (Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	return s.Get(ctx, e.Key)
+}
+
 // lookup settles what an earlier try has left open, where that can be told.
 func lookup(ctx context.Context, s Store, c fence.Claim, e Effect) error {
-	was, err := s.Get(ctx, e.Key)
+	was, err := e.look(ctx, s)
 	if err != nil {
 		return nil // the machine asks again
 	}
@@ -66,13 +78,15 @@ func lookup(ctx context.Context, s Store, c fence.Claim, e Effect) error {
 	if err := over(ctx); err != nil {
 		return fmt.Errorf("idempotent: %q: %w: it is %s, and may have happened: %w: %w", e.Key, fence.ErrUnknown, was, ErrLeaseOver, err)
 	}
-	short, cancel := context.WithTimeout(ctx, e.CallTimeout)
+	asked, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
-	a, result, err := e.Lookup(short, e.Key)
+	a, result, err := e.Lookup(asked, e.Key)
 	if err != nil || a == Unclear {
 		return nil
 	}
-	err = settle(ctx, s, c, e.Key, was, a == Happened, result)
+	written, cancel := context.WithTimeout(ctx, e.Timeout)
+	defer cancel()
+	err = settle(written, s, c, e.Key, was, a == Happened, result)
 	if errors.Is(err, fence.ErrChanged) { // somebody else has gone on; the machine goes by what there is
 		return nil
 	}
