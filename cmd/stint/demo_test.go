@@ -170,7 +170,8 @@ func TestDemoBillsEveryoneOnce(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
 	d.ends(t, 0)
-	d.says(t, "is stopped with SIGSTOP", "sends chunk 2: REFUSED, token 1 is lower than the fence 2", "50,000 charged once, 0 twice, 0 never")
+	d.says(t, "is stopped with SIGSTOP", "sends chunk 2: REFUSED, token 1 is lower than the fence 2",
+		"sets the job DONE again: its raise had made it RUNNING", "50,000 charged once, 0 twice, 0 never")
 	if strings.Contains(strings.Join(d.lines, ""), "\x1b") {
 		t.Error("colours are written to a pipe")
 	}

@@ -70,7 +70,11 @@ func (w *Worker) finish(ctx context.Context, claim fence.Claim) error {
 	rctx, done := w.request(ctx)
 	err := w.Fence.Finish(rctx, claim)
 	done()
-	w.stage.at(failure(Event{Step: AfterFinish}, err))
+	note := ""
+	if claim.Previous.State == fence.Done {
+		note = " again: its raise had made it RUNNING"
+	}
+	w.stage.at(failure(Event{Step: AfterFinish, Note: note}, err))
 	return err
 }
 

@@ -173,7 +173,7 @@ func (t *Timeline) line(e Event) (string, byte) {
 	case AfterRenew:
 		return "renews", markActs
 	case AfterFinish:
-		return "sets the job DONE", markActs
+		return "sets the job DONE" + e.Note, markActs
 	case AfterRelease:
 		return "releases the lease", markActs
 	case Frozen:
