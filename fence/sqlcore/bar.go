@@ -17,7 +17,7 @@ func (e *Engine) Bar(ctx context.Context, name string, token fence.Token) error 
 	if next := token + 1; !token.Valid() || !next.Valid() {
 		return e.errorf("bar %q: token %d is outside 1 to %d", name, token, fence.MaxToken-1)
 	}
-	a := &Attempt{over: &Right{name: name, grant: fence.Grant{Token: token}, bar: true}}
+	a := &Attempt{over: &right{name: name, grant: fence.Grant{Token: token}, bar: true}}
 	return e.repeatLocking(ctx, a, fmt.Sprintf("bar token %d of %q", token, name), name, func(ctx context.Context, tx Tx, was record) error {
 		if was.Fence == 0 {
 			// Where the floor refuses token already, a row of its own would let

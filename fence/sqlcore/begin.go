@@ -84,7 +84,6 @@ func (e *Engine) tooLate(ctx context.Context, a *Attempt, last blocked, err erro
 		defer cancel()
 		if s, err := e.d.holder.find(short, e, a.name); err == nil && s.known() {
 			last.by = e.d.held + ". It is " + s.String() + ". " + e.d.holder.remedy(s)
-			last.err = errors.Join(last.err, err)
 			if last.err == nil {
 				last.err = errors.New("it waited for the row's lock")
 			}

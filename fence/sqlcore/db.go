@@ -77,7 +77,7 @@ type Attempt struct {
 	Refused bool
 
 	name string // of the row that the transaction locks first
-	over *Right // in: whoever holds that row past the lock timeout is ended by this right
+	over *right // in: whoever holds that row past the lock timeout is ended by this right
 }
 
 // IsOver, GaveUp and Unlocked classify errors for the DB: the database's own

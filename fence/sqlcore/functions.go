@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"regexp"
 	"strings"
+
+	"github.com/stint-dev/stint/fence"
 )
 
 // The SQL functions are in files of their own, for those who read them before
@@ -57,6 +59,8 @@ func (e *Engine) ProtectSQL(table, name, column string) ([]string, error) {
 		return nil, e.errorf("protect: table name %q: it is a letter or '_', then letters, digits and '_'", table)
 	case (name == "") == (column == ""):
 		return nil, e.errorf("protect %s: give the name of the fence or the column that holds it", table)
+	case column == "" && fence.CheckName(name) != nil:
+		return nil, e.errorf("protect %s: %w", table, fence.CheckName(name))
 	case column != "" && !columnName.MatchString(column):
 		return nil, e.errorf("protect %s: column name %q", table, column)
 	}

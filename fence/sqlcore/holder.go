@@ -15,9 +15,9 @@ import (
 // The error names it. Nothing was written.
 var ErrBlocked = errors.New("the fence's row is held by a session that could not be ended")
 
-// Right is by which grant whoever holds the row up may be ended: a holder whose
+// right is by which grant whoever holds the row up may be ended: a holder whose
 // grant is at least as new as the one that is committed waits for nobody.
-type Right struct {
+type right struct {
 	name  string
 	grant fence.Grant
 	bar   bool // all up to the token are shut out
@@ -64,7 +64,7 @@ func (s session) String() string {
 // endHolder ends the session that holds the row after the lock timeout, if the
 // committed row gives the right to. Without a holder that can be seen there is
 // nothing to do but wait on.
-func (e *Engine) endHolder(ctx context.Context, r Right) error {
+func (e *Engine) endHolder(ctx context.Context, r right) error {
 	if e.d.holder == nil {
 		return nil
 	}

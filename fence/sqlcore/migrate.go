@@ -22,7 +22,7 @@ func (e *Engine) Migrate(ctx context.Context) error {
 	}
 	// Where the right to make tables is missing there must be nothing to make. In
 	// one file the write lock is all that orders those who migrate.
-	if have, err := e.Version(ctx); err == nil && have == latest && e.o.Own == nil && e.d.serial != "" {
+	if have, err := e.installed(ctx); err == nil && have == latest && e.o.Own == nil && e.d.serial != "" {
 		return nil
 	}
 	return e.repeat(ctx, what, "", func(ctx context.Context, tx Tx, _ bool) (err error) {
@@ -35,8 +35,8 @@ func (e *Engine) Migrate(ctx context.Context) error {
 	})
 }
 
-// Version is that of the tables that are there; zero: none.
-func (e *Engine) Version(ctx context.Context) (have int64, err error) {
+// installed is the version of the tables that are there; zero: none.
+func (e *Engine) installed(ctx context.Context) (have int64, err error) {
 	err = one(ctx, e.db, e.q.version, nil, &have)
 	if err != nil && (errors.Is(err, errNoRow) || e.d.kind(err) == missing) {
 		return 0, nil

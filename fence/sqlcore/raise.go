@@ -18,7 +18,7 @@ func (e *Engine) Raise(ctx context.Context, name string, g fence.Grant) (fence.C
 		return fence.Claim{}, err
 	}
 	c := fence.Claim{Name: name, Grant: g}
-	a := &Attempt{over: &Right{name: name, grant: g}}
+	a := &Attempt{over: &right{name: name, grant: g}}
 	err := e.again(ctx, fmt.Sprintf("raise %q to %d", name, g.Token), func(ctx context.Context) (Outcome, error) {
 		return e.making(ctx, a, name, func(ctx context.Context, tx Tx) error { return e.raise(ctx, tx, &c) })
 	}, func() {})

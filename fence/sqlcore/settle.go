@@ -103,7 +103,7 @@ func (e *Engine) look(ctx context.Context, c fence.Claim, seq *fence.Sequence) (
 // holds the row past the lock timeout is the lost transaction itself, as a rule:
 // its connection is gone, and the server does not know it yet.
 func (e *Engine) lockedRead(ctx context.Context, c fence.Claim) (r record, err error) {
-	a := &Attempt{over: &Right{name: c.Name, grant: c.Grant}}
+	a := &Attempt{over: &right{name: c.Name, grant: c.Grant}}
 	_, err = e.locking(ctx, a, c.Name, func(ctx context.Context, tx Tx, was record) error {
 		r = was
 		return errDone

@@ -108,7 +108,7 @@ func TestARowMayNameItsOwnFence(t *testing.T) {
 func TestATriggerIsMadeForPlainNamesOnly(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, s *store) {
-		for _, c := range [][3]string{{"a b", job, ""}, {"invoices", "", ""}, {"invoices", job, "chunk"}, {"invoices", "", "a b"}, {"x; DROP TABLE invoices", job, ""}} {
+		for _, c := range [][3]string{{"a b", job, ""}, {"invoices", "", ""}, {"invoices", job, "chunk"}, {"invoices", "", "a b"}, {"x; DROP TABLE invoices", job, ""}, {"invoices", "a\nb", ""}} {
 			if _, err := s.f.ProtectSQL(c[0], c[1], c[2]); err == nil {
 				t.Errorf("%q was accepted", c)
 			}
