@@ -274,6 +274,36 @@ func TestAStreamIsAskedAgainForEachMessage(t *testing.T) {
 	}
 }
 
+// lastly is a fence that cannot be asked any more after the first answer.
+type lastly struct {
+	*fence.Memory
+	asked int
+}
+
+func (l *lastly) Check(ctx context.Context, c fence.Claim) error {
+	if l.asked++; l.asked > 1 {
+		return failing{}.Check(ctx, c)
+	}
+	return l.Memory.Check(ctx, c)
+}
+
+func TestAStreamWhoseFenceCannotBeAskedAgainEndsAsUnknown(t *testing.T) {
+	c := serve(t, &lastly{Memory: fence.NewMemory()}, gate.Options{}, grpcfence.Options{},
+		&service{stream: func(_ grpc.ServerStream, recv func() error) error { return recv() }})
+	s, err := c.FullDuplexCall(grpcfence.WithHolder(t.Context(), hold(t, 7)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(&pb.StreamingOutputCallRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Recv()
+	var r *grpcfence.RefusedError
+	if status.Code(err) != codes.Unknown || !errors.As(grpcfence.Refused(err), &r) || r.Reason != grpcfence.ReasonUnavailable || !errors.Is(r, fence.ErrUnknown) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("the stream ends with %v", err)
+	}
+}
+
 func TestAClientStreamEndsWithItsAnswer(t *testing.T) {
 	c := serve(t, fence.NewMemory(), gate.Options{Drain: patience}, grpcfence.Options{}, &service{})
 	s, err := c.StreamingInputCall(grpcfence.WithHolder(t.Context(), hold(t, 7)))

@@ -30,7 +30,7 @@ const (
 	ReasonMalformed   = "MALFORMED_TOKEN"   // InvalidArgument
 	ReasonWrongName   = "WRONG_NAME"        // InvalidArgument: the token of another lease
 	ReasonDraining    = "DRAINING"          // Unavailable: earlier handlers still run
-	ReasonUnavailable = "FENCE_UNAVAILABLE" // Unavailable: the fence could not be asked
+	ReasonUnavailable = "FENCE_UNAVAILABLE" // Unavailable, or Unknown in a stream under way: the fence could not be asked
 )
 
 // refusal chooses what a client is told. FailedPrecondition and not Aborted for a
