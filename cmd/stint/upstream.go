@@ -8,12 +8,14 @@ import (
 )
 
 // upstream is the manager that stint itself is a service of, such as systemd
-// with Type=notify. Where there is none, nothing is said. One goroutine calls
-// alive; say may be called by any.
+// with Type=notify. Where there is none, nothing is said. It is never waited for:
+// a manager that is busy must not keep stint from ending its command in time. One
+// goroutine calls alive and started; say may be called by any.
 type upstream struct {
 	there bool
 	every time.Duration // it wants to hear from us; zero: it does not
 	ready bool
+	owed  string // what it was too busy to take, and has to hear
 	last  time.Time
 }
 
@@ -25,10 +27,9 @@ func newUpstream() *upstream {
 	return u
 }
 
-func (u *upstream) say(state string) {
-	if u != nil && u.there {
-		notify.Send(state)
-	}
+// say reports whether the manager has taken it.
+func (u *upstream) say(state string) bool {
+	return u != nil && u.there && notify.Offer(state) == nil
 }
 
 // extension is what a wait for the lease asks for again and again, so that a
@@ -39,6 +40,9 @@ const extension = 30 * time.Second
 func (u *upstream) alive() {
 	if u == nil || !u.there {
 		return
+	}
+	if u.owed != "" && u.say(u.owed) {
+		u.owed = ""
 	}
 	every, state := u.every, "WATCHDOG=1"
 	if !u.ready {
@@ -55,6 +59,6 @@ func (u *upstream) alive() {
 
 // started says that the lease is held and the command runs.
 func (u *upstream) started(status string) {
-	u.ready = true
-	u.say("READY=1\nSTATUS=" + status)
+	u.ready, u.owed = true, "READY=1\nSTATUS="+status
+	u.alive()
 }

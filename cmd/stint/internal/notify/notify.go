@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNobody: there is no NOTIFY_SOCKET, so nobody wants to know.
@@ -21,14 +23,7 @@ func Send(state string) { _ = Try(state) }
 
 // Try is Send for those who can do something about a failure.
 func Try(state string) error {
-	path := os.Getenv("NOTIFY_SOCKET")
-	if path == "" {
-		return ErrNobody
-	}
-	if strings.HasPrefix(path, "@") {
-		path = "\x00" + path[1:]
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	c, err := dial()
 	if err != nil {
 		return err
 	}
@@ -36,6 +31,36 @@ func Try(state string) error {
 	_ = c.SetWriteDeadline(time.Now().Add(patience)) // the socket's queue may be full
 	_, err = c.Write([]byte(state))
 	return err
+}
+
+// Offer is Try for those who must not wait for a manager that is busy: then there
+// is an error, and nothing was said.
+func Offer(state string) error {
+	c, err := dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Write(func(fd uintptr) bool {
+		_, err = unix.Write(int(fd), []byte(state))
+		return true
+	})
+	return errors.Join(failed, err)
+}
+
+func dial() (*net.UnixConn, error) {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return nil, ErrNobody
+	}
+	if strings.HasPrefix(path, "@") {
+		path = "\x00" + path[1:]
+	}
+	return net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 }
 
 // patience is how long a manager may be busy.

@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,5 +146,37 @@ func TestAWatchdogForAnotherProcessIsNotOurs(t *testing.T) {
 		if got := Watchdog(); got != want {
 			t.Errorf("WATCHDOG_PID=%s: %v; want %v", pid, got, want)
 		}
+	}
+}
+
+func TestAnOfferWaitsForNobody(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "n")
+	busy, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	said := 0
+	for err == nil && said < 1e6 {
+		if err = Offer("WATCHDOG=1"); err == nil {
+			said++
+		}
+	}
+	if err == nil || said == 0 {
+		t.Fatalf("%d were taken, and then: %v", said, err)
+	}
+	for range said {
+		if n, err := busy.Read(make([]byte, 100)); err != nil || n != len("WATCHDOG=1") {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	if err := Offer("READY=1"); err != nil {
+		t.Errorf("a manager that has caught up: %v", err)
 	}
 }
