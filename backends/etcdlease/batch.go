@@ -115,10 +115,11 @@ func (a *Authority) fly(full *time.Timer) {
 		batch := a.take()
 		if len(batch) == 0 || a.ctx.Err() != nil {
 			a.flying = false
-			for _, o := range append(batch, a.queue...) {
+			for a.queue = append(batch, a.queue...); len(a.queue) > 0; { // riders of what ends are added
+				o := a.queue[0]
+				a.queue = a.queue[1:]
 				a.finish(o, errClosed())
 			}
-			a.queue = nil
 			a.mu.Unlock()
 			return
 		}
@@ -160,10 +161,12 @@ const worthwhile = 8
 func (a *Authority) take() []*op {
 	var removes, others, left []*op
 	created := map[string]*op{}
-	for _, o := range a.queue {
+	for len(a.queue) > 0 {
+		o := a.queue[0]
+		a.queue = a.queue[1:]
 		switch {
 		case o.kind.creates() && o.p.unwanted && !o.unsure:
-			a.finish(o, context.Canceled) // nobody waits for it any more, and it was not sent
+			a.finish(o, context.Canceled) // nobody waits for it any more, and it was not sent; its riders queue
 			a.drop(o.p)
 		case o.kind == opTry && created[o.p.name] != nil && created[o.p.name].kind == opTry:
 			first := created[o.p.name]
