@@ -89,16 +89,19 @@ func protectPostgres(table, name, column string) []string {
 }
 
 func protectMaria(table, name, column string) (all []string) {
-	for _, on := range []string{"INSERT", "UPDATE", "DELETE"} {
-		arg := strings.ReplaceAll(name, `\`, `\\`)
-		if column != "" {
-			row := "NEW."
-			if on == "DELETE" {
-				row = "OLD."
-			}
-			arg = row + column
-		}
-		all = append(all, "CREATE OR REPLACE TRIGGER "+table+"_stint_"+strings.ToLower(on)+" BEFORE "+on+" ON "+table+" FOR EACH ROW CALL {f}_protect("+arg+")")
+	trigger := func(suffix, on, arg string) {
+		all = append(all, "CREATE OR REPLACE TRIGGER "+table+"_stint_"+suffix+" BEFORE "+on+" ON "+table+" FOR EACH ROW CALL {f}_protect("+arg+")")
+	}
+	before := strings.ReplaceAll(name, `\`, `\\`)
+	after := before
+	if column != "" {
+		before, after = "OLD."+column, "NEW."+column
+	}
+	trigger("insert", "INSERT", after)
+	trigger("update", "UPDATE", after)
+	trigger("delete", "DELETE", before)
+	if column != "" { // an update may take a row from one fence to another
+		trigger("update_from", "UPDATE", before)
 	}
 	return all
 }

@@ -114,22 +114,31 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $stint$
 DECLARE
   v_now bigint := pg_current_xact_id()::text::bigint;
   v_made bigint;
-  v_fence text := TG_ARGV[0];
+  v_fence text;
+  v_fences text[] := ARRAY[TG_ARGV[0]];
 BEGIN
-  IF TG_LEVEL = 'ROW' THEN
-    v_fence := CASE WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) ELSE to_jsonb(NEW) END ->> TG_ARGV[1];
+  IF TG_LEVEL = 'ROW' AND TG_OP = 'INSERT' THEN
+    v_fences := ARRAY[to_jsonb(NEW) ->> TG_ARGV[1]];
+  ELSIF TG_LEVEL = 'ROW' THEN
+    v_fences := ARRAY[to_jsonb(OLD) ->> TG_ARGV[1]];
+    IF TG_OP = 'UPDATE' AND to_jsonb(NEW) ->> TG_ARGV[1] IS DISTINCT FROM v_fences[1] THEN -- from one fence to another: both
+      v_fences := array_append(v_fences, to_jsonb(NEW) ->> TG_ARGV[1]);
+    END IF;
   END IF;
-  SELECT xmin::text::bigint INTO v_made FROM {t} WHERE [name] = v_fence AND [nonce] <> '' AND [state] <> 'QUEUED';
-  v_made := ((v_now >> 32) << 32) + v_made; -- of the same count as v_now
-  IF v_made > v_now + 2147483648 THEN
-    v_made := v_made - 4294967296;
-  ELSIF v_made < v_now - 2147483648 THEN
-    v_made := v_made + 4294967296;
-  END IF;
-  IF v_made IS NULL OR v_made < v_now OR pg_xact_status(v_made::text::xid8) <> 'in progress' THEN
-    RAISE EXCEPTION 'table % is protected by the fence %, and this transaction was not admitted: nothing was written', TG_TABLE_NAME, quote_nullable(v_fence)
-      USING ERRCODE = 'SF005', HINT = 'Begin the transaction with SELECT {f}_admit(name, grant), or use InTx.';
-  END IF;
+  FOREACH v_fence IN ARRAY v_fences LOOP
+    v_made := NULL;
+    SELECT xmin::text::bigint INTO v_made FROM {t} WHERE [name] = v_fence AND [nonce] <> '' AND [state] <> 'QUEUED';
+    v_made := ((v_now >> 32) << 32) + v_made; -- of the same count as v_now
+    IF v_made > v_now + 2147483648 THEN
+      v_made := v_made - 4294967296;
+    ELSIF v_made < v_now - 2147483648 THEN
+      v_made := v_made + 4294967296;
+    END IF;
+    IF v_made IS NULL OR v_made < v_now OR pg_xact_status(v_made::text::xid8) <> 'in progress' THEN
+      RAISE EXCEPTION 'table % is protected by the fence %, and this transaction was not admitted: nothing was written', TG_TABLE_NAME, quote_nullable(v_fence)
+        USING ERRCODE = 'SF005', HINT = 'Begin the transaction with SELECT {f}_admit(name, grant), or use InTx.';
+    END IF;
+  END LOOP;
   IF TG_LEVEL = 'STATEMENT' THEN
     RETURN NULL;
   ELSIF TG_OP = 'DELETE' THEN

@@ -102,6 +102,12 @@ func TestARowMayNameItsOwnFence(t *testing.T) {
 		must(t, s.inTx(t, s.db, s.call("stint_admit", other.Name, "8.b"), "INSERT INTO line VALUES ('it''s \"other\"', 1)"))
 		refused(t, s.inTx(t, s.db, s.call("stint_admit", other.Name, "8.b"), "DELETE FROM line WHERE job = 'billing'"), "SF005")
 		refused(t, s.inTx(t, s.db, "INSERT INTO line VALUES (NULL, 1)"), "SF005")
+		// A row goes from one fence to another by the grants of both.
+		take := "UPDATE line SET job = 'it''s \"other\"' WHERE job = 'billing'"
+		for _, g := range [][2]string{{other.Name, "8.b"}, {job, "7.a"}} {
+			refused(t, s.inTx(t, s.db, s.call("stint_admit", g[0], g[1]), take), "SF005")
+		}
+		must(t, s.inTx(t, s.db, s.call("stint_admit", job, "7.a"), s.call("stint_admit", other.Name, "8.b"), take))
 	})
 }
 
