@@ -22,6 +22,7 @@ import (
 	"github.com/stint-dev/stint/backends/grpcfence"
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/gate"
+	"github.com/stint-dev/stint/fence/httpfence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,22 +36,14 @@ func grant(t fence.Token) fence.Grant { return fence.Grant{Token: t, Nonce: fmt.
 
 // lease is a Holder that a test ends.
 type lease struct {
-	name   string
-	grant  fence.Grant
-	ctx    context.Context
+	httpfence.Holder
 	cancel context.CancelCauseFunc
 }
 
 func hold(t *testing.T, token fence.Token) *lease {
-	l := &lease{name: job, grant: grant(token)}
-	l.ctx, l.cancel = context.WithCancelCause(t.Context())
-	return l
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return &lease{httpfence.Claim(ctx, fence.Claim{Name: job, Grant: grant(token)}), cancel}
 }
-
-func (l *lease) Name() string             { return l.name }
-func (l *lease) Grant() fence.Grant       { return l.grant }
-func (l *lease) Err() error               { return context.Cause(l.ctx) }
-func (l *lease) Context() context.Context { return l.ctx }
 
 // service does what a test says.
 type service struct {

@@ -28,22 +28,14 @@ func grant(t fence.Token) fence.Grant { return fence.Grant{Token: t, Nonce: fmt.
 
 // lease is a Holder that a test ends.
 type lease struct {
-	name   string
-	grant  fence.Grant
-	ctx    context.Context
+	httpfence.Holder
 	cancel context.CancelCauseFunc
 }
 
 func hold(t *testing.T, name string, token fence.Token) *lease {
-	l := &lease{name: name, grant: grant(token)}
-	l.ctx, l.cancel = context.WithCancelCause(t.Context())
-	return l
+	ctx, cancel := context.WithCancelCause(t.Context())
+	return &lease{httpfence.Claim(ctx, fence.Claim{Name: name, Grant: grant(token)}), cancel}
 }
-
-func (l *lease) Name() string             { return l.name }
-func (l *lease) Grant() fence.Grant       { return l.grant }
-func (l *lease) Err() error               { return context.Cause(l.ctx) }
-func (l *lease) Context() context.Context { return l.ctx }
 
 // site is a server that ends with the test.
 func site(t *testing.T, h http.Handler) *httptest.Server {
