@@ -29,3 +29,16 @@ func TimeLeft(ctx context.Context) (left time.Duration, known bool) {
 	}
 	return left, known
 }
+
+// Over is why nothing may be begun under ctx any more: the cause of its end, or
+// context.DeadlineExceeded where no time is left; otherwise nil. It reads the time
+// anew, so it is right after a pause, before any timer has fired.
+func Over(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if left, known := TimeLeft(ctx); known && left <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}

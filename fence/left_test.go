@@ -2,6 +2,7 @@ package fence
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,4 +34,32 @@ func TestTheTimeLeftIsTheSoonerOfLeaseAndDeadline(t *testing.T) {
 			t.Errorf("after the stop time it is %v, %v", left, known)
 		}
 	})
+}
+
+// asleep is a context whose deadline has passed while its timer could not fire.
+type asleep struct{ context.Context }
+
+func (asleep) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+func TestAContextIsOverBeforeAnyTimerHasFired(t *testing.T) {
+	lost := errors.New("lease lost")
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(lost)
+	left := func(d time.Duration) context.Context {
+		return WithTimeLeft(t.Context(), func() time.Duration { return d })
+	}
+	for i, c := range []struct {
+		ctx  context.Context
+		want error
+	}{
+		{t.Context(), nil},
+		{left(time.Hour), nil},
+		{left(0), context.DeadlineExceeded},
+		{asleep{t.Context()}, context.DeadlineExceeded},
+		{ended, lost},
+	} {
+		if err := Over(c.ctx); err != c.want {
+			t.Errorf("context %d: %v, want %v", i, err, c.want)
+		}
+	}
 }

@@ -24,8 +24,8 @@ type Holder interface {
 }
 
 // Claim is the Holder of a name and a grant that another process holds (STINT_NAME
-// and STINT_GRANT, say). Its Err is ctx's cause: who hands a grant over also says
-// until when, best by ending ctx.
+// and STINT_GRANT, say). It is over when ctx is (fence.Over): who hands a grant over
+// also says until when, best by ending ctx.
 func Claim(ctx context.Context, c fence.Claim) Holder { return claimed{ctx, c} }
 
 type claimed struct {
@@ -35,7 +35,7 @@ type claimed struct {
 
 func (c claimed) Name() string             { return c.claim.Name }
 func (c claimed) Grant() fence.Grant       { return c.claim.Grant }
-func (c claimed) Err() error               { return context.Cause(c.ctx) }
+func (c claimed) Err() error               { return fence.Over(c.ctx) }
 func (c claimed) Context() context.Context { return c.ctx }
 
 // Transport stamps every request with the holder's token and name. It is an

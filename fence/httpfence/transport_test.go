@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/httpfence"
@@ -48,6 +49,17 @@ func TestNothingIsSentAfterTheStopTime(t *testing.T) {
 	}
 	if n := len(got.headers()); n != 0 {
 		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// TestAHandedOverGrantIsOverBeforeAnyTimerHasFired: the process was stopped.
+func TestAHandedOverGrantIsOverBeforeAnyTimerHasFired(t *testing.T) {
+	var got seen
+	s := site(t, &got)
+	ctx := fence.WithTimeLeft(t.Context(), func() time.Duration { return 0 })
+	_, err := client(t, httpfence.Claim(ctx, fence.Claim{Name: job, Grant: grant(12)})).Post(s.URL, "text/plain", nil)
+	if n := len(got.headers()); n != 0 || err == nil || !strings.Contains(err.Error(), "was not sent") {
+		t.Errorf("%d requests were sent, %v", n, err)
 	}
 }
 

@@ -75,7 +75,7 @@ func lookup(ctx context.Context, s Store, c fence.Claim, e Effect) error {
 	if was.State != Pending && was.State != Unknown || was.Grant.Token > c.Grant.Token {
 		return nil
 	}
-	if err := over(ctx); err != nil {
+	if err := fence.Over(ctx); err != nil {
 		return fmt.Errorf("idempotent: %q: %w: it is %s, and may have happened: %w: %w", e.Key, fence.ErrUnknown, was, ErrLeaseOver, err)
 	}
 	asked, cancel := context.WithTimeout(ctx, e.CallTimeout)
@@ -91,18 +91,6 @@ func lookup(ctx context.Context, s Store, c fence.Claim, e Effect) error {
 		return nil
 	}
 	return err
-}
-
-// over is why nothing may be begun under ctx any more, or nil. It reads the stop
-// time anew, so it is right after a pause, before any timer has fired.
-func over(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if left, known := fence.TimeLeft(ctx); known && left <= 0 {
-		return context.DeadlineExceeded
-	}
-	return nil
 }
 
 func newNonce() string { return strings.ToLower(rand.Text()[:16]) }
@@ -222,7 +210,7 @@ func (d *drive) perform(effect protocol.Effect) {
 	case protocol.Call:
 		d.ask(e.Deadline, protocol.Called{Try: e.Try, Err: context.DeadlineExceeded}, func(ctx context.Context) protocol.Event {
 			// The last look at the lease: the process may have slept since the step.
-			if err := over(d.ctx); err != nil {
+			if err := fence.Over(d.ctx); err != nil {
 				return protocol.Called{Try: e.Try, Err: notAsked{err}}
 			}
 			result, err := d.effect.Call(ctx, e.Key)
