@@ -60,8 +60,8 @@ type Engine struct {
 	lockTimeout time.Duration
 	idle        time.Duration
 
-	mu   sync.Mutex
-	lost map[handed]*fence.Sequence // of claims without a Seq, while unsettled
+	mu    sync.Mutex
+	turns map[handed]*turn // of claims without a Seq, while in use or unsettled
 }
 
 // handed names a claim that came without a Seq.
@@ -111,7 +111,7 @@ func New(db DB, o Options, bad ...error) (*Engine, error) {
 		return nil, fmt.Errorf("%s: %w", o.Package, errors.Join(bad...))
 	}
 	return &Engine{
-		db: db, d: d, q: d.queries(o), o: o, lost: map[handed]*fence.Sequence{},
+		db: db, d: d, q: d.queries(o), o: o, turns: map[handed]*turn{},
 		settle: orDefault(o.Settle, defaultSettle), lockTimeout: orDefault(o.LockTimeout, defaultLock), idle: orDefault(o.IdleTimeout, defaultIdle),
 	}, nil
 }

@@ -6,6 +6,16 @@ import (
 	"github.com/stint-dev/stint/fence"
 )
 
+// turn orders the transactions of a claim that came without a Seq. Such a claim
+// counts nothing, but its transactions go one at a time all the same: two at
+// once could both lose the answer to their COMMIT, and only one mark is kept in
+// the row.
+type turn struct {
+	gate  fence.Sequence  // only its lock
+	users int             // who have it or wait for it
+	seq   *fence.Sequence // of the one who has it; and what stands open after that
+}
+
 // sequence takes the claim's turn. A claim that came without a Seq has none of
 // its own; what is kept for it is only what stands open: a transaction
 // that was not settled, or a claim that must be raised again.
@@ -18,22 +28,34 @@ func (e *Engine) sequence(ctx context.Context, c fence.Claim) (seq *fence.Sequen
 	}
 	key := handed{c.Name, c.Grant}
 	e.mu.Lock()
-	seq, kept := e.lost[key]
-	e.mu.Unlock()
-	if !kept {
-		seq = &fence.Sequence{}
+	t := e.turns[key]
+	if t == nil {
+		t = &turn{seq: &fence.Sequence{}}
+		e.turns[key] = t
 	}
-	if err := seq.Lock(ctx); err != nil {
+	t.users++
+	e.mu.Unlock()
+	if err := t.gate.Lock(ctx); err != nil {
+		e.leave(key, t)
 		return nil, nil, err
 	}
-	return seq, func() {
-		e.mu.Lock()
-		if seq.Lost() != "" || seq.Spoiled() != nil {
-			e.lost[key] = seq
-		} else if e.lost[key] == seq {
-			delete(e.lost, key)
-		}
-		e.mu.Unlock()
-		seq.Unlock()
+	if !t.open() {
+		t.seq = &fence.Sequence{} // others may have written since
+	}
+	return t.seq, func() {
+		e.leave(key, t)
+		t.gate.Unlock()
 	}, nil
+}
+
+func (t *turn) open() bool { return t.seq.Lost() != "" || t.seq.Spoiled() != nil }
+
+// leave forgets the turn when nobody else has to do with it and nothing stands
+// open.
+func (e *Engine) leave(key handed, t *turn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t.users--; t.users == 0 && !t.open() {
+		delete(e.turns, key)
+	}
 }
