@@ -23,12 +23,13 @@ func (m Manifest) grant(g fence.Grant) bool { return m.Token == g.Token && m.Non
 // means (rule 22). It reads and writes nothing itself: who drives it puts the
 // manifest that it gives, under the condition of IfMatch, and tells it the answer.
 // Every answer may be lost, so a refused rewrite is judged by the manifest that
-// stands. It is not safe for concurrent use.
+// stands. After one that was not refused in the end, the writer goes on from the
+// ETag of that answer. It is not safe for concurrent use.
 type ManifestWriter struct {
 	name    string
 	grant   fence.Grant
 	without Rules    // fence, nonce
-	last    Manifest // what it has written last, as far as it knows
+	seen    Manifest // what belongs to the ETag that it goes on from
 }
 
 // NewManifestWriter makes the writer of one grant of a name.
@@ -40,8 +41,9 @@ func NewManifestWriter(name string, g fence.Grant, without Rules) *ManifestWrite
 // writer ever overwrites what another one has named.
 func (w *ManifestWriter) Key(part string) string { return fmt.Sprintf("%d/%s", w.grant.Token, part) }
 
-// IfMatch is the condition of a rewrite: the ETag that the writer saw, or "" for
-// none where the fence is left out.
+// IfMatch is the condition of a rewrite: the ETag that the writer goes on from, or
+// "" for none where the fence is left out. There always is one: where a name has no
+// manifest yet, an empty one is put first, under If-None-Match.
 func (w *ManifestWriter) IfMatch(seen string) string {
 	if w.without.Has(RuleFence) {
 		return ""
@@ -62,20 +64,15 @@ func (w *ManifestWriter) Raise(seen Manifest) (Manifest, error) {
 	return Manifest{w.grant.Token, w.grant.Nonce, slices.Clone(seen.Keys)}, nil
 }
 
-// Commit gives the manifest that names one more key. The writer goes on from the
-// manifest that stands only while it is the one that it knows (its ETag is the one
-// that the writer saw); otherwise from what it wrote last, and If-Match refuses
-// that. A writer that has seen the manifest of another grant, say while it settled
-// a commit, is told so by an error as fence.Row.CheckWrite gives it: If-Match would
-// let it in.
-func (w *ManifestWriter) Commit(stands Manifest, known bool, key string) (Manifest, error) {
-	m := w.last
-	if known {
-		if !w.without.Has(RuleFence) && !stands.grant(w.grant) {
-			return stands, fence.Row{Name: w.name, Fence: stands.Token, Nonce: stands.Nonce}.CheckWrite(w.grant)
-		}
-		m = stands
+// Commit gives the manifest that names one more key than the one that belongs to
+// the ETag that the writer goes on from. If that is another grant's, since a commit
+// was settled by it, the error is as fence.Row.CheckWrite gives it: If-Match would
+// let the writer in.
+func (w *ManifestWriter) Commit(key string) (Manifest, error) {
+	if !w.without.Has(RuleFence) && !w.seen.grant(w.grant) {
+		return w.seen, fence.Row{Name: w.name, Fence: w.seen.Token, Nonce: w.seen.Nonce}.CheckWrite(w.grant)
 	}
+	m := w.seen
 	m.Keys = append(slices.Clone(m.Keys), key)
 	return m, nil
 }
@@ -93,25 +90,22 @@ const (
 // Raised judges the answer to a rewrite by Raise, with the manifest that stands
 // after it.
 func (w *ManifestWriter) Raised(put Manifest, refused bool, stands Manifest) Rewrite {
-	switch {
-	case !refused:
-		w.last = put
-		return Rewritten
-	case stands.grant(w.grant):
-		w.last = stands
-		return RewriteSettled
-	}
-	return RewriteRefused
+	return w.judge(put, refused, stands, stands.grant(w.grant))
 }
 
 // Committed judges the answer to a rewrite by Commit. A key that the manifest
 // names was committed, whoever has rewritten it since: nobody else has that key.
 func (w *ManifestWriter) Committed(put Manifest, refused bool, stands Manifest, key string) Rewrite {
+	return w.judge(put, refused, stands, slices.Contains(stands.Keys, key))
+}
+
+func (w *ManifestWriter) judge(put Manifest, refused bool, stands Manifest, done bool) Rewrite {
 	switch {
 	case !refused:
-		w.last = put
+		w.seen = put
 		return Rewritten
-	case slices.Contains(stands.Keys, key):
+	case done:
+		w.seen = stands
 		return RewriteSettled
 	}
 	return RewriteRefused

@@ -51,28 +51,37 @@ func TestARaiseKeepsWhatTheManifestNames(t *testing.T) {
 	}
 }
 
+// raisedBy is a writer whose raise of an empty manifest was carried out.
+func raisedBy(t *testing.T, s *objects, g fence.Grant, without Rules) (w *ManifestWriter, etag string) {
+	t.Helper()
+	w = NewManifestWriter("job", g, without)
+	m, err := w.Raise(s.Manifest)
+	if err != nil || w.Raised(m, s.put(m, w.IfMatch(s.etag())), s.Manifest) != Rewritten {
+		t.Fatalf("the raise to %+v: %v", m, err)
+	}
+	return w, s.etag()
+}
+
 // TestACommitOnAManifestOfThenDropsNothing: the writer names what it knows, and
 // the condition is what it saw.
 func TestACommitOnAManifestOfThenDropsNothing(t *testing.T) {
-	s := &objects{Manifest: Manifest{Token: 7, Nonce: "a"}}
-	w := NewManifestWriter("job", fence.Grant{Token: 7, Nonce: "a"}, 0)
-	then := s.etag()
-	s.put(Manifest{Token: 12, Nonce: "b", Keys: []string{"12/chunk-1"}}, "")
-	key := w.Key("chunk-1")
-	m, err := w.Commit(s.Manifest, false, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := s.put(m, w.IfMatch(then))
-	if got := w.Committed(m, refused, s.Manifest, key); got != RewriteRefused || !slices.Equal(s.Keys, []string{"12/chunk-1"}) {
-		t.Errorf("%v; the manifest names %v", got, s.Keys)
-	}
-	free := NewManifestWriter("job", fence.Grant{Token: 7, Nonce: "a"}, RuleFence)
-	if m, err = free.Commit(s.Manifest, false, key); err != nil {
-		t.Fatal(err)
-	}
-	if s.put(m, free.IfMatch(then)) || slices.Contains(s.Keys, "12/chunk-1") {
-		t.Error("without the fence a late commit drops nothing: then this test shows nothing")
+	for _, without := range []Rules{0, RuleFence} {
+		s := &objects{}
+		w, then := raisedBy(t, s, fence.Grant{Token: 7, Nonce: "a"}, without)
+		s.put(Manifest{Token: 12, Nonce: "b", Keys: []string{"12/chunk-1"}}, "")
+		key := w.Key("chunk-1")
+		m, err := w.Commit(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := w.Committed(m, s.put(m, w.IfMatch(then)), s.Manifest, key)
+		kept := slices.Equal(s.Keys, []string{"12/chunk-1"})
+		if without == 0 && (got != RewriteRefused || !kept) {
+			t.Errorf("%v; the manifest names %v", got, s.Keys)
+		}
+		if without != 0 && kept {
+			t.Error("without the fence a late commit drops nothing: then this test shows nothing")
+		}
 	}
 }
 
@@ -80,20 +89,46 @@ func TestACommitOnAManifestOfThenDropsNothing(t *testing.T) {
 // settled after the next one has raised brings the ETag of that one's manifest.
 func TestAWriterThatSawALaterGrantsManifestCommitsNothing(t *testing.T) {
 	later := Manifest{Token: 12, Nonce: "b", Keys: []string{"7/chunk-1"}}
-	w := NewManifestWriter("job", fence.Grant{Token: 7, Nonce: "a"}, 0)
+	w, _ := raisedBy(t, &objects{}, fence.Grant{Token: 7, Nonce: "a"}, 0)
 	if got := w.Committed(Manifest{Token: 7, Nonce: "a"}, true, later, "7/chunk-1"); got != RewriteSettled {
 		t.Errorf("the lost commit is %v", got)
 	}
-	if m, err := w.Commit(later, true, "7/chunk-2"); !errors.Is(err, fence.ErrStale) || slices.Contains(m.Keys, "7/chunk-2") {
+	if m, err := w.Commit("7/chunk-2"); !errors.Is(err, fence.ErrStale) || slices.Contains(m.Keys, "7/chunk-2") {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestACommitAfterASettledOneNamesBoth: its answer was lost, and its ETag is that
+// of the manifest that names it.
+func TestACommitAfterASettledOneNamesBoth(t *testing.T) {
+	s := &objects{}
+	w, etag := raisedBy(t, s, fence.Grant{Token: 7, Nonce: "a"}, 0)
+	m, err := w.Commit("7/chunk-1")
+	if err != nil || s.put(m, w.IfMatch(etag)) || !s.put(m, w.IfMatch(etag)) || w.Committed(m, true, s.Manifest, "7/chunk-1") != RewriteSettled {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if m, err = w.Commit("7/chunk-2"); err != nil || s.put(m, w.IfMatch(s.etag())) || !slices.Equal(s.Keys, []string{"7/chunk-1", "7/chunk-2"}) {
+		t.Errorf("the manifest names %v, %v", s.Keys, err)
+	}
+}
+
+// TestALostRaiseIsSettledByItsGrant, and not by its token: another may have that.
+func TestALostRaiseIsSettledByItsGrant(t *testing.T) {
+	for nonce, want := range map[string]Rewrite{"a": RewriteSettled, "z": RewriteRefused} {
+		w := NewManifestWriter("job", fence.Grant{Token: 7, Nonce: "a"}, 0)
+		put, err := w.Raise(Manifest{})
+		if got := w.Raised(put, true, Manifest{Token: 7, Nonce: nonce}); err != nil || got != want {
+			t.Errorf("the manifest is 7.%s: %v, %v", nonce, got, err)
+		}
 	}
 }
 
 // author is a writer with what it saw last.
 type author struct {
 	*ManifestWriter
-	grant  fence.Grant
-	etag   string
+	read   Manifest // before its raise
+	of     string   // the ETag of that
+	etag   string   // of what it goes on from
 	raised bool
 	open   *attempt // a commit whose answer was lost
 	named  []string // that it was told are committed
@@ -114,7 +149,7 @@ func TestNoManifestForgetsWhatItNamed(t *testing.T) {
 		var hands []*author
 		for i := range rapid.IntRange(2, 4).Draw(t, "writers") {
 			g := fence.Grant{Token: fence.Token(i + 1), Nonce: "n" + strconv.Itoa(i)}
-			hands = append(hands, &author{ManifestWriter: NewManifestWriter("job", g, 0), grant: g, etag: s.etag()})
+			hands = append(hands, &author{ManifestWriter: NewManifestWriter("job", g, 0), of: s.etag()})
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			h := rapid.SampledFrom(hands).Draw(t, "who")
@@ -147,20 +182,19 @@ func timesNamed(keys []string, key string) (n int) {
 	return n
 }
 
+// raise reads, or goes on from what it has read some time ago.
 func (h *author) raise(t *rapid.T, s *objects) {
-	if rapid.Bool().Draw(t, "reads first") {
-		h.etag = s.etag()
+	if rapid.Bool().Draw(t, "reads") {
+		h.read, h.of = s.Manifest, s.etag()
+		return
 	}
-	if h.etag != s.etag() {
-		return // what it read is not at hand any more; the next turn reads
-	}
-	m, err := h.Raise(s.Manifest)
+	m, err := h.Raise(h.read)
 	if err != nil {
 		return
 	}
-	refused := s.put(m, h.IfMatch(h.etag))
+	refused := s.put(m, h.IfMatch(h.of))
 	if rapid.Bool().Draw(t, "raise lost") {
-		refused = s.put(m, h.IfMatch(h.etag)) // the try after it meets the first one
+		refused = s.put(m, h.IfMatch(h.of)) // the try after it meets the first one
 	}
 	if h.Raised(m, refused, s.Manifest) != RewriteRefused {
 		h.raised, h.etag = true, s.etag()
@@ -171,7 +205,7 @@ func (h *author) commit(t *rapid.T, s *objects) {
 	a := h.open
 	if a == nil {
 		key := h.Key("chunk-" + strconv.Itoa(len(h.named)+1))
-		m, err := h.Commit(s.Manifest, h.etag == s.etag(), key)
+		m, err := h.Commit(key)
 		if err != nil {
 			h.raised = false
 			return

@@ -208,13 +208,11 @@ func (b *Bucket) Write(from *world.Machine, w Write, reply func(Progress, error)
 }
 
 func (b *Bucket) commit(from *world.Machine, w Write, key string, reply func(Progress, error)) {
-	m, etag, err := b.b.Manifest()
-	next, err := b.writer(w.Name, w.Grant).Commit(protocol.Manifest(m), err == nil && etag == w.ETag, key)
+	next, err := b.writer(w.Name, w.Grant).Commit(key)
 	if err != nil {
-		seen, _ := b.progress()
-		b.stage.log(from, world.Event{What: "write-refused", Name: w.Name, Token: uint64(w.Grant.Token), Fence: uint64(m.Token), Chunk: w.Chunk, Mark: "refused",
-			Why: fmt.Sprintf("the manifest names %d", m.Token)})
-		reply(seen, err)
+		b.stage.log(from, world.Event{What: "write-refused", Name: w.Name, Token: uint64(w.Grant.Token), Fence: uint64(next.Token), Chunk: w.Chunk, Mark: "refused",
+			Why: fmt.Sprintf("the manifest names %d", next.Token)})
+		reply(Progress{Fence: next.Token, ETag: w.ETag, Seq: w.Seq}, err)
 		return
 	}
 	b.put(from, "write", w.Name, w.Grant, next, Progress{ETag: w.ETag, Seq: w.Seq}, w.Chunk, reply)

@@ -98,8 +98,8 @@ var plants = []plant{
 	{"keep a writer's right beyond its time", "incumbent.go", "now < i.stop }", "now < i.stop.Add(1<<40) }"},
 
 	// The writer of a manifest.
-	{"commit to the manifest of another grant", "manifest.go", "!w.without.Has(RuleFence) && !stands.grant(w.grant)", "w.without.Has(RuleFence) && !stands.grant(w.grant)"},
-	{"take a lost commit for a refused one", "manifest.go", "case slices.Contains(stands.Keys, key):", "case len(key) == 0:"},
+	{"commit to the manifest of another grant", "manifest.go", "!w.without.Has(RuleFence) && !w.seen.grant(w.grant)", "w.without.Has(RuleFence) && !w.seen.grant(w.grant)"},
+	{"take a lost commit for a refused one", "manifest.go", "slices.Contains(stands.Keys, key))", "len(key) == 0)"},
 	{"raise over what the manifest names", "manifest.go", "slices.Clone(seen.Keys)}, nil", "nil}, nil"},
 	{"rewrite the manifest unconditionally", "manifest.go", "if w.without.Has(RuleFence) {\n\t\treturn \"\"", "if !w.without.Has(RuleFence) {\n\t\treturn \"\""},
 }
