@@ -17,11 +17,15 @@ const perLease = 60
 // filled reports whether no more places may be put on it. a.mu is held.
 func (s *session) filled() bool { return s.a.limited && len(s.places) >= perLease }
 
+// hasRoom reports whether one more place may be put on it, beside those that are
+// about to be. a.mu is held.
+func (s *session) hasRoom() bool { return !s.a.limited || len(s.places)+s.coming < perLease }
+
 // roomy finds the oldest session with room, so that the later ones empty, or
 // begins one. a.mu is held.
 func (a *Authority) roomy(length time.Duration) *session {
 	for _, s := range a.current[length] {
-		if !a.limited || len(s.places)+s.coming < perLease {
+		if s.hasRoom() {
 			return s
 		}
 	}

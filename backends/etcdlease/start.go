@@ -103,7 +103,7 @@ func (a *Authority) usable(length time.Duration) *session {
 		default:
 			continue
 		}
-		if s.err == nil && !s.over && (!a.limited || len(s.places)+s.coming < perLease) {
+		if s.err == nil && !s.over && s.hasRoom() {
 			s.used = a.clock.Now()
 			return s
 		}
