@@ -92,6 +92,7 @@ func StreamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientCon
 	if h == nil {
 		return s, nil
 	}
+	context.AfterFunc(call, end) // a caller may let go of a stream by ending its context
 	return &clientStream{ClientStream: s, parent: ctx, holder: h, method: method, one: !desc.ServerStreams, end: end}, nil
 }
 
