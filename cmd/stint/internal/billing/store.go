@@ -75,18 +75,7 @@ func (s *Store) Fences() (*sqlfence.Fence, error) {
 
 // q fills in the prefix, and turns each ? into what the database wants.
 func (s *Store) q(query string) string {
-	query = strings.ReplaceAll(query, "{p}", s.Prefix)
-	if s.Dialect != sqlfence.PostgreSQL {
-		return query
-	}
-	var b strings.Builder
-	for i, part := range strings.Split(query, "?") {
-		if i > 0 {
-			fmt.Fprint(&b, "$", i)
-		}
-		b.WriteString(part)
-	}
-	return b.String()
+	return sqlurl.Arguments(s.Dialect, strings.ReplaceAll(query, "{p}", s.Prefix))
 }
 
 // rows is an INSERT of n rows.

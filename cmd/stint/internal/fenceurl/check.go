@@ -20,8 +20,11 @@ import (
 type target struct {
 	path   string // of the file
 	server string // the URL without what is ours; empty: a file
-	table  string // empty: the default
+	table  string
 }
+
+// defaultTable is that of sqlfence.Options.
+const defaultTable = "stint_fence"
 
 // Check refuses a URL that cannot be meant and a file that is no store, without
 // opening a database: what is wrong is to be told before a lease is waited for.
@@ -99,12 +102,12 @@ func server(u *url.URL, bad func(string) (target, error)) (target, error) {
 	return target{server: rest.String(), table: table}, nil
 }
 
-// tableOf reads the table. Empty: the default.
+// tableOf reads the table.
 func tableOf(q url.Values) (string, error) {
 	tables, given := q["table"]
 	switch {
 	case !given:
-		return "", nil
+		return defaultTable, nil
 	case len(tables) > 1:
 		return "", errors.New("the table is named twice")
 	case tables[0] == "":

@@ -20,10 +20,9 @@ import (
 // Store is a fence and the connection under it.
 type Store struct {
 	*sqlfence.Fence
-	db       *sql.DB
-	dialect  sqlfence.Dialect
-	table    string
-	numbered bool // arguments are $1, $2
+	db      *sql.DB
+	dialect sqlfence.Dialect
+	table   string
 }
 
 // Open opens the store and makes the fence's table if it has none. It refuses
@@ -46,11 +45,7 @@ func Open(ctx context.Context, raw string) (*Store, error) {
 		_ = db.Close()
 		return nil, fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
 	}
-	table := t.table
-	if table == "" {
-		table = "stint_fence"
-	}
-	return &Store{Fence: f, db: db, dialect: dialect, table: table, numbered: dialect == sqlfence.PostgreSQL}, nil
+	return &Store{Fence: f, db: db, dialect: dialect, table: t.table}, nil
 }
 
 func (t target) open(raw string) (*sql.DB, sqlfence.Dialect, error) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-dev/stint/cmd/stint/internal/sqlurl"
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
@@ -47,20 +48,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	return fmt.Errorf("the table of records (%s_once) cannot be made: %w", s.table, err)
 }
 
-// fill names the table, and numbers the arguments where the database wants that.
+// fill names the table, and writes the arguments as the database wants them.
 func (s *Store) fill(query string) string {
-	query = strings.ReplaceAll(query, "{t}", s.table)
-	if !s.numbered {
-		return query
-	}
-	var b strings.Builder
-	for i, part := range strings.Split(query, "?") {
-		if i > 0 {
-			fmt.Fprintf(&b, "$%d", i)
-		}
-		b.WriteString(part)
-	}
-	return b.String()
+	return sqlurl.Arguments(s.dialect, strings.ReplaceAll(query, "{t}", s.table))
 }
 
 // text is a name or a key as the table keeps it.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
@@ -91,4 +92,20 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 	c.User = u.User.Username()
 	c.Passwd, _ = u.User.Password()
 	return c, nil
+}
+
+// Arguments writes each ? of a query, which has none in a text, as the database
+// wants it.
+func Arguments(dialect sqlfence.Dialect, query string) string {
+	if dialect != sqlfence.PostgreSQL {
+		return query
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(query, "?") {
+		if i > 0 {
+			fmt.Fprint(&b, "$", i)
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }

@@ -57,3 +57,14 @@ func TestAWrongURLIsToldWithoutItsPassword(t *testing.T) {
 		}
 	}
 }
+
+func TestArgumentsAreWrittenAsTheDatabaseWantsThem(t *testing.T) {
+	const query = "SELECT ? WHERE a = ?"
+	for dialect, want := range map[sqlfence.Dialect]string{
+		sqlfence.PostgreSQL: "SELECT $1 WHERE a = $2", sqlfence.MariaDB: query, sqlfence.SQLite: query,
+	} {
+		if got := Arguments(dialect, query); got != want {
+			t.Errorf("%v: %s; want %s", dialect, got, want)
+		}
+	}
+}
