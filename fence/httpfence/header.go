@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/stint-dev/stint/fence"
@@ -69,8 +70,6 @@ func one(h http.Header, field string) (string, error) {
 	}
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // EncodeName writes a name in visible ASCII: letters, digits and most signs as
 // they are; '%', ',', ';', '"', '\', spaces and all bytes beyond ASCII as %XX,
 // as in a URL. "billing/2026-09" stays itself.
@@ -80,9 +79,7 @@ func EncodeName(name string) string {
 		if c := name[i]; plain(c) {
 			b.WriteByte(c)
 		} else {
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
+			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
 	return b.String()
@@ -101,36 +98,17 @@ func DecodeName(s string) (string, error) {
 	if len(s) > 3*fence.MaxName {
 		return "", fmt.Errorf("the name is %d bytes long in its escaped form: at most %d can be right", len(s), 3*fence.MaxName)
 	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case plain(c):
-			b = append(b, c)
-		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			b = append(b, unhex(s[i+1])<<4|unhex(s[i+2]))
-			i += 2
-		case c == '%':
-			return "", fmt.Errorf("the name %.60q has a '%%' without two hexadecimal digits at byte %d", s, i)
-		default:
+	for i := range len(s) {
+		if c := s[i]; c != '%' && !plain(c) {
 			return "", fmt.Errorf("the name %.60q has the byte %q at %d, which must be written %%%02X", s, c, i, c)
 		}
 	}
-	if err := fence.CheckName(string(b)); err != nil {
+	name, err := url.PathUnescape(s)
+	if err != nil {
+		return "", fmt.Errorf("the name %.60q has a '%%' without two hexadecimal digits: %w", s, err)
+	}
+	if err := fence.CheckName(name); err != nil {
 		return "", err
 	}
-	return string(b), nil
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func unhex(c byte) byte {
-	switch {
-	case c >= 'a':
-		return c - 'a' + 10
-	case c >= 'A':
-		return c - 'A' + 10
-	}
-	return c - '0'
+	return name, nil
 }

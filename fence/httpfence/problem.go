@@ -1,6 +1,7 @@
 package httpfence
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func Refused(resp *http.Response) error {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	// Others use problem documents too: they get back what was read.
-	resp.Body = again{io.MultiReader(strings.NewReader(string(body)), resp.Body), resp.Body}
+	resp.Body = again{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
 	if err != nil {
 		return nil
 	}

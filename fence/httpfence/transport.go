@@ -181,7 +181,7 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// bounded calls end when the body was read or closed. The body of a protocol
+// bounded calls end when the body is closed. The body of a protocol
 // that was switched to can be written too, and stays so.
 func bounded(body io.ReadCloser, end func()) io.ReadCloser {
 	b := &ending{body, end}
