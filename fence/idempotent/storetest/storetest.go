@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/idempotent"
@@ -46,6 +47,9 @@ func by(c fence.Claim, s idempotent.State, try, result string) idempotent.Record
 }
 
 var none idempotent.Record
+
+// patience bounds the wait for what must happen.
+const patience = 30 * time.Second
 
 func kept(t *testing.T, s Subject) {
 	c := raise(t, s, 7)
@@ -128,7 +132,7 @@ func raced(t *testing.T, s Subject) {
 	for i := range 8 {
 		all.Go(func() {
 			try := fmt.Sprintf("try%d", i)
-			for {
+			for started := time.Now(); ; {
 				err := s.Store.Set(context.Background(), c, "k", none, by(c, idempotent.Pending, try, ""))
 				if errors.Is(err, fence.ErrChanged) {
 					return
@@ -140,6 +144,10 @@ func raced(t *testing.T, s Subject) {
 					return
 				}
 				// Locked, or undone for another's sake: not definite, so again.
+				if time.Since(started) > patience {
+					t.Errorf("%s in vain: %v", try, err)
+					return
+				}
 			}
 		})
 	}
