@@ -91,7 +91,7 @@ type Holder struct {
 	starved   bool
 	inLine    bool    // the authority may keep a place in the line
 	inspected bool    // the doubtful acquires are settled
-	quit      bool    //
+	quit      bool    // Quit has been emitted
 	now       Instant // of the event in hand
 	out       *Out    // of the step in hand
 	next      Instant

@@ -275,7 +275,7 @@ func lockWorld(seed uint64, without Rules) *world {
 }
 
 // firstBroken runs random worlds until one breaks a promise.
-func firstBroken(run func(seed uint64, without Rules) *world, without Rules, seeds uint64) (seed uint64, w *world) {
+func firstBroken[R any](run func(seed uint64, without R) *world, without R, seeds uint64) (seed uint64, w *world) {
 	for seed = range seeds {
 		if w = run(seed, without); w.wrong != "" {
 			return seed, w

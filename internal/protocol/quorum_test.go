@@ -234,13 +234,13 @@ func TestAQuorumOfHonestClocksIsOne(t *testing.T) {
 		jumps   bool
 		without QuorumRules
 	}{{true, 0}, {false, QuorumElapsed}, {false, QuorumMajority}} {
-		seed := uint64(0)
-		for ; seed < 3000 && quorumWorld(seed, c.jumps, c.without).wrong == ""; seed++ {
-		}
-		if seed == 3000 {
+		run := func(seed uint64, without QuorumRules) *world { return quorumWorld(seed, c.jumps, without) }
+		seed, w := firstBroken(run, c.without, 3000)
+		if w == nil {
 			t.Errorf("%+v: no world breaks", c)
+			continue
 		}
-		t.Logf("%+v: world %d breaks", c, seed)
+		t.Logf("%+v: world %d breaks: %s", c, seed, w.wrong)
 	}
 }
 

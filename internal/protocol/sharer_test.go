@@ -38,7 +38,7 @@ func leased(t *testing.T, without SharerRules, asks ...Ask) (*Sharer, CreateKeys
 	return s, create
 }
 
-// holding is a sharer that holds x with token 5.
+// sharing is a sharer that holds x with token 5.
 func sharing(t *testing.T, without SharerRules) (*Sharer, LeaseKey) {
 	t.Helper()
 	s, c := leased(t, without, acquireOf(1, "x"))
@@ -264,13 +264,10 @@ func TestLocksUnderASharedLease(t *testing.T) {
 		}
 	})
 	for _, without := range []SharerRules{ShareOwnTime, ShareWorkReturn, ShareGuard, ShareProof, ShareOneCreate, ShareOneRound, ShareGuard | ShareUnknown} {
-		seed := uint64(0)
-		w := shareWorld(seed, without)
-		for ; seed < 3000 && w.wrong == ""; seed++ {
-			w = shareWorld(seed, without)
-		}
-		if w.wrong == "" {
+		seed, w := firstBroken(shareWorld, without, 3000)
+		if w == nil {
 			t.Errorf("without rules %d no world breaks", without)
+			continue
 		}
 		t.Logf("without rules %d, world %d: %s", without, seed, w.wrong)
 	}
