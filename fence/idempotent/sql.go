@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/stint-dev/stint/fence"
@@ -96,21 +95,7 @@ var tables = map[sqlfence.Dialect][]string{
 
 // q fills in the table, and numbers the placeholders where the database wants it.
 func (s *SQL) q(query string) string {
-	query = strings.ReplaceAll(query, "{t}", s.table)
-	if s.d != sqlfence.PostgreSQL {
-		return query
-	}
-	var b strings.Builder
-	n := 0
-	for _, c := range query {
-		if c == '?' {
-			n++
-			b.WriteString("$" + strconv.Itoa(n))
-			continue
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
+	return s.d.Placeholders(strings.ReplaceAll(query, "{t}", s.table))
 }
 
 // MigrateSQL is what Migrate runs, for those who keep their migrations elsewhere.

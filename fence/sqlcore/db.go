@@ -92,6 +92,9 @@ func (d Dialect) GaveUp(err error) bool { return dialects[d].aborted(err) }
 // Unlocked tells COMMIT's error that a lock was in the way, and nothing written.
 func (d Dialect) Unlocked(err error) bool { return dialects[d].locked(err) }
 
+// Placeholders writes each '?' of a query as the database wants it.
+func (d Dialect) Placeholders(query string) string { return dialects[d].placeholders(query) }
+
 var errNoRow = errors.New("no row")
 
 // one runs a query for at most one row; without one the error is errNoRow.
