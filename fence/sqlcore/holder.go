@@ -37,6 +37,7 @@ type session struct {
 	id                                   int64
 	ms                                   int64 // since its transaction began; -1: not known
 	user, program, host, doing, prepared string
+	version                              string // of the row as it has changed it, where that is known
 }
 
 func (s session) known() bool { return s.id != 0 || s.prepared != "" }
@@ -89,6 +90,9 @@ func (e *Engine) endHolder(ctx context.Context, r right) error {
 	if s.ms >= 0 && time.Duration(s.ms)*time.Millisecond < e.lockTimeout {
 		return nil // one of many that come and go
 	}
+	if s.ms < 0 && !e.stays(ctx, r.name, s) {
+		return nil // so was this one
+	}
 	var failed error
 	if s.prepared == "" {
 		if failed = e.d.holder.end(ctx, e, r.name, s); failed == nil {
@@ -97,4 +101,22 @@ func (e *Engine) endHolder(ctx context.Context, r right) error {
 	}
 	return joinCause(fmt.Errorf("%w: %s has held it for longer than %v, and as long as it does nobody can raise the fence of %q. %s. Nothing was written",
 		ErrBlocked, s, e.lockTimeout, r.name, e.d.holder.remedy(s)), failed)
+}
+
+// secondLook is long beside a transaction that nothing holds up, and short beside
+// a lock timeout.
+const secondLook = 100 * time.Millisecond
+
+// stays tells, of a session whose transaction may have begun a moment ago, whether
+// the same transaction has the row still.
+func (e *Engine) stays(ctx context.Context, name string, s session) bool {
+	t := time.NewTimer(secondLook)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		return false
+	}
+	now, err := e.d.holder.find(ctx, e, name)
+	return err == nil && now.id == s.id && now.prepared == s.prepared && now.version == s.version
 }

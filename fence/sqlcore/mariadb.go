@@ -122,11 +122,11 @@ type mariaHolder struct{}
 const versionMaria = "SELECT [session], CONCAT_WS(' ', [fence], [nonce], [admits], [seq], [mark]) FROM {t} WHERE [name] = ?"
 
 func (mariaHolder) find(ctx context.Context, e *Engine, name string) (s session, err error) {
-	var now, was string
-	if s.id, now, err = e.seenAt(ctx, ReadUncommitted, name); err != nil || now == "" {
+	var was string
+	if s.id, s.version, err = e.seenAt(ctx, ReadUncommitted, name); err != nil || s.version == "" {
 		return session{}, err
 	}
-	if _, was, err = e.seenAt(ctx, ReadCommitted, name); err != nil || now == was {
+	if _, was, err = e.seenAt(ctx, ReadCommitted, name); err != nil || s.version == was {
 		return session{}, err
 	}
 	s.ms = -1
