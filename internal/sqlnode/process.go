@@ -22,8 +22,12 @@ type process struct {
 	err  error
 }
 
-// tries: a port that was free a moment ago may be taken by then.
-const tries = 5
+// A port that was free a moment ago may be taken by then, and what a server that
+// was killed has had may be in use a moment longer.
+const (
+	tries = 50
+	pause = 100 * time.Millisecond
+)
 
 // Restart starts the server again after Kill or Stop, on the same port, and
 // returns when it serves.
@@ -37,7 +41,12 @@ func (n *Node) Restart(ctx context.Context) error {
 			}
 		}
 		err := n.launch(ctx)
-		if err == nil || try == tries || ctx.Err() != nil || !taken(err) {
+		if err == nil || try == tries || !taken(err) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
 			return err
 		}
 	}
@@ -117,27 +126,36 @@ func (n *Node) await(ctx context.Context, p *process, from int64) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		text, err := os.ReadFile(n.LogFile())
+		text, err := n.logSince(from)
 		if err != nil {
 			return err
 		}
-		text = text[min(from, int64(len(text))):]
 		if bytes.Contains(text, []byte(n.kind.ready)) {
 			return nil
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("sqlnode: %s ended instead of serving (%v): %s", n.kind.name, p.err, tail(text))
+			return fmt.Errorf("sqlnode: %s ended instead of serving (%v): %s", n.kind.name, p.err, n.reason(from))
 		case <-ctx.Done():
-			return fmt.Errorf("sqlnode: %s does not serve: %w: %s", n.kind.name, context.Cause(ctx), tail(text))
+			return fmt.Errorf("sqlnode: %s does not serve: %w: %s", n.kind.name, context.Cause(ctx), n.reason(from))
 		case <-tick.C:
 		}
 	}
 }
 
-// tail is the end of a log, where the reason is.
-func tail(text []byte) string {
+func (n *Node) logSince(from int64) ([]byte, error) {
+	text, err := os.ReadFile(n.LogFile())
+	return text[min(from, int64(len(text))):], err
+}
+
+// reason is the end of the log. It is read when the server has come to its own:
+// what it said last was not there when it was looked at before.
+func (n *Node) reason(from int64) string {
 	const most = 2000
+	text, err := n.logSince(from)
+	if err != nil {
+		return err.Error()
+	}
 	return strings.TrimSpace(string(text[max(0, len(text)-most):]))
 }
 
@@ -151,9 +169,40 @@ func (n *Node) Pid() int {
 	return n.proc.cmd.Process.Pid
 }
 
-// Kill is kill -9 of the server's first process, and returns when that is gone.
-// PostgreSQL's others follow by themselves. A server that is down stays so.
-func (n *Node) Kill() error { return n.end(syscall.SIGKILL) }
+// Kill is kill -9 of the server's first process, and returns when that is gone and
+// nobody listens any more. PostgreSQL's others follow by themselves: one that was
+// just forked has the listening socket open until it comes to close it. A server
+// that is down stays so.
+func (n *Node) Kill() error {
+	if n.Pid() == 0 {
+		return nil
+	}
+	return errors.Join(n.end(syscall.SIGKILL), n.awaitSilence())
+}
+
+// awaitSilence returns when no connection can be made.
+func (n *Node) awaitSilence() error {
+	const most = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	var dialer net.Dialer
+	for {
+		c, err := dialer.DialContext(ctx, "tcp", n.Addr())
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+		if err == nil {
+			c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("sqlnode: %s was killed, and %s still listens after %v", n.kind.name, n.Addr(), most)
+		case <-tick.C:
+		}
+	}
+}
 
 // Stop ends the server in good order: clients are sent away, what was committed
 // is written.
