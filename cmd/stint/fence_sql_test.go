@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/fenceurl"
+	"github.com/stint-dev/stint/cmd/stint/internal/sqlurl"
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/internal/sqlnode"
 )
@@ -30,6 +31,7 @@ func TestTheFenceOfADatabaseServer(t *testing.T) {
 			server := n.URL(n.Database())
 			t.Run("is raised before the command and finished after it", func(t *testing.T) { raisedAndFinished(t, newWorld(t), server) })
 			t.Run("records a key with DONE", func(t *testing.T) { recordedWithDone(t, newWorld(t), server) })
+			t.Run("is migrated for a user who may make no tables", func(t *testing.T) { migratedForAnother(t, newWorld(t), server, kind) })
 			t.Run("is opened without showing a password", func(t *testing.T) { wrongPassword(t, newWorld(t), server) })
 		})
 	}
@@ -107,6 +109,46 @@ func recordedWithDone(t *testing.T, w *world, server string) {
 	if by, err := f.RecordedBy(ctx, "once", "b"); by != "" || err != nil {
 		t.Errorf("it was recorded %s (%v)", by, err)
 	}
+}
+
+// The one who migrates may make tables; the job's own user uses those.
+func migratedForAnother(t *testing.T, w *world, server string, kind *sqlnode.Kind) {
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(table string) string {
+		q := u.Query()
+		q.Set("table", table)
+		u.RawQuery = q.Encode()
+		return u.String()
+	}
+	w.run("migrate", of("few_fence")).expect(0)
+	db, _, err := sqlurl.Open(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	make, user := "CREATE USER few@'127.0.0.1' IDENTIFIED BY 'few'", "few@'127.0.0.1'"
+	if kind == sqlnode.PostgreSQL {
+		make, user = "CREATE ROLE few LOGIN PASSWORD 'few'", "few"
+	}
+	for _, q := range []string{
+		make, "GRANT SELECT, INSERT, UPDATE, DELETE ON few_fence TO " + user,
+		"GRANT SELECT, UPDATE ON few_fence_meta TO " + user, "GRANT SELECT, INSERT ON few_fence_once TO " + user,
+	} {
+		if _, err := db.Exec(q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+	u.User = url.UserPassword("few", "few")
+	run := func(table string, code int) {
+		t.Helper()
+		w.run("run", "few", "--fence", of(table), "--once", "a", "--skip-exit-code", "9", "--", "true").expect(code)
+	}
+	run("few_fence", 0)
+	run("few_fence", 9)
+	run("none_fence", 69)
 }
 
 func wrongPassword(t *testing.T, w *world, server string) {

@@ -16,8 +16,8 @@ import (
 )
 
 const migrateLong = `Makes the fence's tables and its SQL functions in the database that holds the data,
-or brings those of an older stint up to date. It may be repeated, and run by many
-at once.
+and the table of what --once records, or brings those of an older stint up to date.
+It may be repeated, and run by many at once.
 
 URL is sqlite:///path/store.db, postgres://user:password@host/database or
 mariadb://user:password@host/database; ?table=NAME takes another table than
@@ -78,6 +78,9 @@ func (o *migrateFlags) run(raw string) error {
 		return migrateProblem(err)
 	}
 	defer store.Close()
+	if err := store.PrepareOnce(ctx); err != nil {
+		return migrateProblem(err)
+	}
 	if len(protect) > 0 {
 		if err := store.Guard(ctx, raw, protect); err != nil {
 			return migrateProblem(err)

@@ -34,11 +34,20 @@ var onceTables = map[sqlfence.Dialect]string{
 ) ENGINE=InnoDB`,
 }
 
-// prepare makes the table of records.
-func (s *Store) prepare(ctx context.Context) error {
-	var err error
+// onceSQL makes the records of a fence's table.
+func onceSQL(dialect sqlfence.Dialect, table string) string {
+	return strings.ReplaceAll(onceTables[dialect], "{t}", table)
+}
+
+// PrepareOnce makes the table of records. Where there is one it only reads: who may
+// make no tables may use it.
+func (s *Store) PrepareOnce(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, s.fill(`SELECT token FROM {t}_once WHERE 1 = 0`))
+	if err == nil {
+		return nil
+	}
 	for range 3 { // several that make it at once get in each other's way
-		if _, err = s.db.ExecContext(ctx, s.fill(onceTables[s.dialect])); err == nil {
+		if _, err = s.db.ExecContext(ctx, onceSQL(s.dialect, s.table)); err == nil {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -65,19 +74,13 @@ func (s *Store) text(v string) any {
 // not. After a raise of name, the answer stands until that grant itself finishes
 // or a later one is raised.
 func (s *Store) RecordedBy(ctx context.Context, name, key string) (string, error) {
+	if err := s.PrepareOnce(ctx); err != nil {
+		return "", err
+	}
 	var by string
 	var token, at int64
-	read := func() error {
-		return s.db.QueryRowContext(ctx, s.fill(`SELECT done_by, token, done_at FROM {t}_once WHERE name = ? AND once_key = ?`),
-			s.text(name), s.text(key)).Scan(&by, &token, &at)
-	}
-	err := read()
-	if err != nil && !errors.Is(err, sql.ErrNoRows) { // perhaps there is no table yet
-		if err := s.prepare(ctx); err != nil {
-			return "", err
-		}
-		err = read()
-	}
+	err := s.db.QueryRowContext(ctx, s.fill(`SELECT done_by, token, done_at FROM {t}_once WHERE name = ? AND once_key = ?`),
+		s.text(name), s.text(key)).Scan(&by, &token, &at)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil

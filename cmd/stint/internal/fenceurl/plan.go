@@ -15,8 +15,8 @@ import (
 // is written to it: the name itself, or the column in which each row has it.
 type Protect struct{ Table, Name, Column string }
 
-// Plan gives the statements that Open and Guard run on a database without a
-// fence, as a script for the database's own client. It connects to nothing.
+// Plan gives the statements that Open, PrepareOnce and Guard run on a database
+// without a fence, as a script for the database's own client. It connects to nothing.
 func Plan(raw string, protect []Protect) (string, error) {
 	t, err := parse(raw)
 	if err != nil {
@@ -33,7 +33,7 @@ func Plan(raw string, protect []Protect) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all := f.MigrateSQL()
+	all := append(f.MigrateSQL(), onceSQL(dialect, t.table))
 	for _, p := range protect {
 		more, err := f.ProtectSQL(p.Table, p.Name, p.Column)
 		if err != nil {
