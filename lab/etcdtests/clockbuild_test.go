@@ -79,11 +79,11 @@ func command(t *testing.T, environ []string, name string, args ...string) string
 	t.Helper()
 	c := exec.Command(name, args...)
 	c.Env = append(os.Environ(), environ...)
+	var said strings.Builder
+	c.Stderr = &said
 	out, err := c.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		errors.As(err, &exit)
-		t.Fatalf("%s %v: %v\n%s", name, args, err, exit.Stderr)
+		t.Fatalf("%s %v: %v\n%s", name, args, err, said.String())
 	}
 	return string(out)
 }
