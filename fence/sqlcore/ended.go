@@ -77,7 +77,11 @@ func (e *Engine) endedInside(ctx context.Context, c fence.Claim, seq *fence.Sequ
 		// Where even that fails, the next transaction settles it first.
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		r, err := e.query(short, e.db, e.q.read, c.Name)
+		var r record
+		err := e.plain(short, func() (err error) {
+			r, err = e.query(short, e.db, e.q.read, c.Name)
+			return err
+		})
 		if err == nil && r.mark != mark {
 			seq.Settle(false, before)
 		}

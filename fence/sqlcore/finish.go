@@ -32,7 +32,7 @@ func (e *Engine) Check(ctx context.Context, c fence.Claim) error {
 	if err := checkClaim(c); err != nil {
 		return err
 	}
-	r, err := e.record(ctx, e.db, c.Name)
+	r, err := e.committed(ctx, c.Name)
 	switch {
 	case err == nil:
 		return r.CheckWrite(c.Grant)
@@ -95,7 +95,11 @@ const page = 256
 func (e *Engine) Claims(ctx context.Context) iter.Seq2[fence.Row, error] {
 	return func(yield func(fence.Row, error) bool) {
 		for last, more := "", true; more; {
-			rows, err := e.rows(ctx, e.db, e.q.claims, last, int64(page))
+			var rows []fence.Row
+			err := e.plain(ctx, func() (err error) {
+				rows, err = e.rows(ctx, e.db, e.q.claims, last, int64(page))
+				return err
+			})
 			if err != nil {
 				yield(fence.Row{}, e.explain("list claims", err))
 				return

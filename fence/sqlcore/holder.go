@@ -69,7 +69,7 @@ func (e *Engine) endHolder(ctx context.Context, r right) error {
 	if e.d.holder == nil {
 		return nil
 	}
-	row, err := e.record(ctx, e.db, r.name)
+	row, err := e.committed(ctx, r.name)
 	switch {
 	case errors.Is(err, fence.ErrNoFence):
 	case err != nil:

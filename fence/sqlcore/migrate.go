@@ -37,7 +37,7 @@ func (e *Engine) Migrate(ctx context.Context) error {
 
 // installed is the version of the tables that are there; zero: none.
 func (e *Engine) installed(ctx context.Context) (have int64, err error) {
-	err = one(ctx, e.db, e.q.version, nil, &have)
+	err = e.plain(ctx, func() error { return one(ctx, e.db, e.q.version, nil, &have) })
 	if err != nil && (errors.Is(err, errNoRow) || e.d.kind(err) == missing) {
 		return 0, nil
 	}

@@ -127,7 +127,9 @@ const heldPostgres = ` FROM {t} JOIN pg_locks l ON l.locktype = 'transactionid' 
 func (postgresHolder) find(ctx context.Context, e *Engine, name string) (found session, err error) {
 	q := e.sql(`SELECT COALESCE(l.pid, 0), COALESCE(a.usename::text, ''), COALESCE(a.application_name, ''), COALESCE(host(a.client_addr), ''), COALESCE(a.state, ''),
  COALESCE((extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint, -1), COALESCE(p.gid, '')` + heldPostgres + ` LIMIT 1`)
-	err = one(ctx, e.db, q, []any{name}, &found.id, &found.user, &found.program, &found.host, &found.doing, &found.ms, &found.prepared)
+	err = e.plain(ctx, func() error {
+		return one(ctx, e.db, q, []any{name}, &found.id, &found.user, &found.program, &found.host, &found.doing, &found.ms, &found.prepared)
+	})
 	if errors.Is(err, errNoRow) {
 		return session{}, nil
 	}
@@ -138,7 +140,8 @@ func (postgresHolder) find(ctx context.Context, e *Engine, name string) (found s
 // and not one that the same session has begun since.
 func (postgresHolder) end(ctx context.Context, e *Engine, name string, s session) error {
 	var done string
-	err := one(ctx, e.db, e.sql("SELECT pg_terminate_backend(l.pid)::text"+heldPostgres+" AND l.pid = ? LIMIT 1"), []any{name, s.id}, &done)
+	q := e.sql("SELECT pg_terminate_backend(l.pid)::text" + heldPostgres + " AND l.pid = ? LIMIT 1")
+	err := e.plain(ctx, func() error { return one(ctx, e.db, q, []any{name, s.id}, &done) })
 	if errors.Is(err, errNoRow) {
 		return nil
 	}

@@ -133,7 +133,7 @@ func (e *Engine) Row(ctx context.Context, name string) (fence.Row, error) {
 	if err := fence.CheckName(name); err != nil {
 		return fence.Row{}, e.errorf("%w", err)
 	}
-	r, err := e.record(ctx, e.db, name)
+	r, err := e.committed(ctx, name)
 	if err != nil && !refusal(err) {
 		return fence.Row{}, e.explain(fmt.Sprintf("read %q", name), err)
 	}

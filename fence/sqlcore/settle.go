@@ -117,7 +117,7 @@ func (e *Engine) lockedRead(ctx context.Context, c fence.Claim) (r record, err e
 	if errors.Is(err, fence.ErrStale) {
 		// A successor holds the row now. Its raise had the row's lock before, so
 		// the lost transaction has ended, and what was committed tells how.
-		return e.record(ctx, e.db, c.Name)
+		return e.committed(ctx, c.Name)
 	}
 	return record{}, err
 }

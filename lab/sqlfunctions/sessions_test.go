@@ -196,16 +196,9 @@ func TestARowMadeInAnOpenTransactionIsToldOf(t *testing.T) {
 // What a standby has not confirmed must not be made visible to get past it.
 func TestACommitThatWaitsForItsStandbyIsNotEnded(t *testing.T) {
 	t.Parallel()
-	server := sqlservers.Own(t, sqlnode.PostgreSQL, sqlnode.Options{Settings: []string{"synchronous_commit=local"}})
+	server, waits, confirm := standby(t)
 	s := fresh(t, server.Database(t, sqlservers.Options{}))
 	c := s.raise(t, grant(7, "a"))
-	server.Admin(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-	waits := func() bool {
-		return server.Count(t, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == 1
-	}
-	until(t, "the server wants a standby", func() bool {
-		return server.Count(t, "SELECT count(*) FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting = 'nobody'") == 1
-	})
 	done := make(chan error, 1)
 	go func() {
 		done <- s.f.InTx(context.Background(), c, nil, func(tx *sql.Tx) error {
@@ -224,7 +217,7 @@ func TestACommitThatWaitsForItsStandbyIsNotEnded(t *testing.T) {
 	if !waits() {
 		t.Error("the COMMIT was ended")
 	}
-	server.Admin(t, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+	confirm()
 	must(t, <-done)
 	if next := s.raise(t, grant(12, "b")); next.Previous.Seq != 1 || s.count(t) != 1 {
 		t.Errorf("previous is %+v, %d invoices", next.Previous, s.count(t))

@@ -142,8 +142,8 @@ func (s *store) fullJob(ctx context.Context, name string, g fence.Grant) (fence.
 	if err != nil {
 		return c, err
 	}
-	var have int
-	if err := s.db.QueryRowContext(ctx, s.q("SELECT count(*) FROM {d} WHERE k = ?"), name).Scan(&have); err != nil {
+	have, err := s.howMany(ctx, "WHERE k = ?", name)
+	if err != nil {
 		return c, err
 	}
 	for i := have; i < chunks; {
@@ -181,30 +181,15 @@ func (s *store) sweep(ctx context.Context, name string) error {
 
 // keepsTheRules looks at what the two holders left.
 func (s *store) keepsTheRules(ctx context.Context, name string, h history) error {
-	rows, err := s.db.QueryContext(ctx, s.q("SELECT v, token FROM {d} WHERE k = ? ORDER BY id"), name)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var last fence.Token
 	n, byA := 0, int64(0)
-	for ; rows.Next(); n++ {
-		var v string
-		var token fence.Token
-		if err := rows.Scan(&v, &token); err != nil {
-			return err
-		}
-		if v != chunk(n) || token < last {
-			return fmt.Errorf("row %d is %s by %d, after one by %d", n, v, token, last)
-		}
-		if last = token; token == 7 {
-			byA++
-		}
-	}
-	row, err := s.f.Row(ctx, name)
+	err := s.reading(ctx, func() (err error) {
+		n, byA, err = s.written(ctx, name)
+		return err
+	})
+	row, rowErr := s.f.Row(ctx, name)
 	switch {
-	case err != nil || rows.Err() != nil:
-		return errors.Join(err, rows.Err())
+	case err != nil || rowErr != nil:
+		return errors.Join(err, rowErr)
 	case n != chunks:
 		return fmt.Errorf("%d of %d chunks", n, chunks)
 	case h.errs[0] != nil && !errors.Is(h.errs[0], fence.ErrStale):
@@ -219,4 +204,29 @@ func (s *store) keepsTheRules(ctx context.Context, name string, h history) error
 		return fmt.Errorf("the row is %+v", row)
 	}
 	return nil
+}
+
+// written tells how many chunks of name are there, how many of them by A; they
+// have to be in order.
+func (s *store) written(ctx context.Context, name string) (n int, byA int64, err error) {
+	rows, err := s.db.QueryContext(ctx, s.q("SELECT v, token FROM {d} WHERE k = ? ORDER BY id"), name)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer rows.Close()
+	var last fence.Token
+	for ; rows.Next(); n++ {
+		var v string
+		var token fence.Token
+		if err := rows.Scan(&v, &token); err != nil {
+			return 0, 0, err
+		}
+		if v != chunk(n) || token < last {
+			return 0, 0, fmt.Errorf("row %d is %s by %d, after one by %d", n, v, token, last)
+		}
+		if last = token; token == 7 {
+			byA++
+		}
+	}
+	return n, byA, rows.Err()
 }

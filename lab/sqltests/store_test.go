@@ -124,7 +124,9 @@ func (s *store) write(ctx context.Context, c fence.Claim, key, value string, bet
 }
 
 func (s *store) read(ctx context.Context, key string) (v string, err error) {
-	err = s.db.QueryRowContext(ctx, s.q("SELECT v FROM {d} WHERE k = ? ORDER BY id DESC LIMIT 1"), key).Scan(&v)
+	err = s.reading(ctx, func() error {
+		return s.db.QueryRowContext(ctx, s.q("SELECT v FROM {d} WHERE k = ? ORDER BY id DESC LIMIT 1"), key).Scan(&v)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
@@ -132,10 +134,30 @@ func (s *store) read(ctx context.Context, key string) (v string, err error) {
 }
 
 // count is how often the key was written.
-func (s *store) count(t testing.TB, key string) (n int) {
+func (s *store) count(t testing.TB, key string) int {
 	t.Helper()
-	must(t, s.db.QueryRowContext(background(t), s.q("SELECT count(*) FROM {d} WHERE k = ?"), key).Scan(&n))
+	n, err := s.howMany(background(t), "WHERE k = ?", key)
+	must(t, err)
 	return n
+}
+
+// howMany counts rows.
+func (s *store) howMany(ctx context.Context, where string, args ...any) (n int, err error) {
+	err = s.reading(ctx, func() error {
+		return s.db.QueryRowContext(ctx, s.q("SELECT count(*) FROM {d} "+where), args...).Scan(&n)
+	})
+	return n, err
+}
+
+// reading repeats a read of the caller's own: at SERIALIZABLE PostgreSQL may give
+// up a single SELECT for the sake of a COMMIT beside it.
+func (s *store) reading(ctx context.Context, read func() error) error {
+	for {
+		err := read()
+		if err == nil || !s.f.Retryable(err) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func (s *store) suite() fencetest.Store {

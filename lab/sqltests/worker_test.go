@@ -45,8 +45,8 @@ func (s *store) finishWork(ctx context.Context, g fence.Grant) error {
 	if err != nil {
 		return err
 	}
-	var have int
-	if err := s.db.QueryRowContext(ctx, s.q("SELECT count(*) FROM {d}")).Scan(&have); err != nil {
+	have, err := s.howMany(ctx, "")
+	if err != nil {
 		return err
 	}
 	for i := have; i < chunks; {
