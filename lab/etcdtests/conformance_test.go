@@ -1,6 +1,7 @@
 package etcdtests
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"testing"
@@ -17,35 +18,50 @@ import (
 	"github.com/stint-dev/stint/lab/etcdcluster"
 )
 
-// conform runs the suite, each case under a prefix of its own. Whoever lets a
-// lease run out may delete it a request after its end.
-func conform(t *testing.T, dial func() (*clientv3.Client, error)) {
-	open := func(t *testing.T, prefix string) authority.Authority {
-		client, err := dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := etcdlease.New(client, etcdlease.Options{Prefix: prefix, OwnClient: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+// suite is how the conformance suite is run. Whoever lets a lease run out may
+// delete it a request after its end (late). Leases are long beside what a busy
+// machine takes for the requests between two renewals of one.
+type suite struct {
+	dial         func() (*clientv3.Client, error)
+	wrap         func(*etcdlease.Authority) authority.Authority // nil: as it is
+	length, late time.Duration                                  // 6 s and 1 s if zero
+}
+
+func dialing(c *etcdcluster.Cluster) func() (*clientv3.Client, error) {
+	return func() (*clientv3.Client, error) { return clientv3.New(c.ClientConfig(c.Endpoints())) }
+}
+
+func (s suite) open(t *testing.T, prefix string) authority.Authority {
+	client, err := s.dial()
+	if err != nil {
+		t.Fatal(err)
 	}
+	a, err := etcdlease.New(client, etcdlease.Options{Prefix: prefix, OwnClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.wrap != nil {
+		return s.wrap(a)
+	}
+	return a
+}
+
+// run runs the suite, each case under a prefix of its own.
+func (s suite) run(t *testing.T) {
 	authoritytest.Run(t, authoritytest.Subject{
-		Forgets: true, Length: 4 * time.Second, Late: time.Second,
+		Forgets: true, Length: cmp.Or(s.length, 6*time.Second), Late: cmp.Or(s.late, time.Second),
 		Open: func(t *testing.T) authoritytest.Handle {
 			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
 			return authoritytest.Handle{
-				Authority: open(t, prefix),
-				Peer:      func(t *testing.T) authority.Authority { return open(t, prefix) },
+				Authority: s.open(t, prefix),
+				Peer:      func(t *testing.T) authority.Authority { return s.open(t, prefix) },
 			}
 		},
 	})
 }
 
 func TestConformanceOnOneMember(t *testing.T) {
-	c := etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true})
-	conform(t, func() (*clientv3.Client, error) { return clientv3.New(c.ClientConfig(c.Endpoints())) })
+	suite{dial: dialing(etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true}))}.run(t)
 }
 
 // TestConformanceInTheProcessOfTheServer: through function calls, without a
@@ -63,5 +79,5 @@ func TestConformanceInTheProcessOfTheServer(t *testing.T) {
 	}
 	t.Cleanup(e.Close)
 	<-e.Server.ReadyNotify()
-	conform(t, func() (*clientv3.Client, error) { return v3client.New(e.Server), nil })
+	suite{dial: func() (*clientv3.Client, error) { return v3client.New(e.Server), nil }}.run(t)
 }

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/authority"
-	"github.com/stint-dev/stint/authority/authoritytest"
 	"github.com/stint-dev/stint/backends/etcdlease"
 	"github.com/stint-dev/stint/lab/etcdcluster"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // starting is the authority by way of its Starter.
@@ -32,29 +30,11 @@ func (s starting) Release(ctx context.Context, g authority.Grant) error {
 // TestConformanceOfRequestsThatNobodyWaitsFor: what a Starter answers is what
 // Acquire and Release would have returned.
 func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
-	t.Parallel()
-	c := etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true})
-	open := func(t *testing.T, prefix string) authority.Authority {
-		client, err := clientv3.New(c.ClientConfig(c.Endpoints()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := etcdlease.New(client, etcdlease.Options{Prefix: prefix, OwnClient: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return starting{a}
-	}
-	authoritytest.Run(t, authoritytest.Subject{
-		Forgets: true, Length: 4 * time.Second, Late: 2 * time.Second,
-		Open: func(t *testing.T) authoritytest.Handle {
-			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
-			return authoritytest.Handle{
-				Authority: open(t, prefix),
-				Peer:      func(t *testing.T) authority.Authority { return open(t, prefix) },
-			}
-		},
-	})
+	suite{
+		dial: dialing(etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true})),
+		wrap: func(a *etcdlease.Authority) authority.Authority { return starting{a} },
+		late: 2 * time.Second,
+	}.run(t)
 }
 
 // TestARequestThatNobodyWaitsForIsAnsweredOnce: by its context, by Close, or by
