@@ -47,8 +47,8 @@ group is watched.
 A second stint, the guard process, waits beside CMD. When stint itself is killed
 with KILL it ends CMD: TERM at once, KILL after --grace, by the stop time. When
 stint is frozen (SIGSTOP), it does so when the stop time comes. If both are killed
-at the same moment, nobody ends CMD: then only a fence keeps what it still writes
-from doing harm.
+at the same moment, the kernel kills CMD's group (Linux, without TERM); what left
+the group goes on, and only a fence keeps what it still writes from doing harm.
 
 With --watchdog, the lease is renewed only while CMD says that it lives. It gives
 signs of life as a service of systemd does: WATCHDOG=1 to NOTIFY_SOCKET, or by

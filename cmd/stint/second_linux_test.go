@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -134,4 +136,44 @@ func TestAGuardProcessThatWasFrozenEndsNoCommandWhoseLeaseIsKept(t *testing.T) {
 	}
 	a.expect(5)
 	eventually(t, "it ends with its stint", func() bool { return syscall.Kill(second, 0) != nil })
+}
+
+// Nobody is left to end the command then; the kernel does, at once and not at the
+// stop time. A guard process that is stopped first can have done nothing.
+func TestTheCommandOfAStintThatIsKilledWithItsGuardProcessIsEnded(t *testing.T) {
+	for n, frozen := range []bool{true, false, true, false} {
+		t.Run(fmt.Sprintf("%d frozen=%v", n, frozen), func(t *testing.T) {
+			w := newWorld(t)
+			a := w.start("run", "k", "--ttl", "10m", "--grace", "1m", "--", "sh", "-c", `trap "" TERM; sleep 100 & echo $! >p1; exec witness w`)
+			w.started("w")
+			leader, _ := w.lastStart("w", nil)
+			group := []int{leader, w.pid("p1")}
+			second := guardOf(t, a.Process.Pid)
+			if frozen {
+				kill(syscall.SIGSTOP, second)
+			}
+			both := []string{"-9", strconv.Itoa(a.Process.Pid), strconv.Itoa(second)}
+			if n >= 2 {
+				both[1], both[2] = both[2], both[1]
+			}
+			defer kill(syscall.SIGKILL, group...)
+			if out, err := exec.Command("kill", both...).CombinedOutput(); err != nil {
+				t.Fatalf("kill %v: %v, %s", both, err, out)
+			}
+			eventually(t, "the command's group is gone", func() bool { return allGone(group) })
+			eventually(t, "the guard process is gone", func() bool { return allGone([]int{second}) })
+			a.expect(-1)
+		})
+	}
+}
+
+// What whoever starts stint has opened for the command is the command's, whatever
+// its number.
+func TestTheCommandHasTheFilesThatStintWasGiven(t *testing.T) {
+	w := newWorld(t)
+	p := w.command(nil, "sh", "-c", `echo three >f3; echo four >f4; exec 3<f3 4<f4; exec stint run k -q -- sh -c 'cat <&3; cat <&4; cat'`)
+	p.expect(0)
+	if got := p.out.String(); got != "three\nfour\n" {
+		t.Errorf("it read %q", got)
+	}
 }

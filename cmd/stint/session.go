@@ -208,7 +208,7 @@ func (s *session) runUnder(lease *stint.Lease) (int, error) {
 		return 0, s.lost(err, "the command was not started")
 	}
 	child, err := supervise.Start(supervise.Spec{Path: s.path, Argv: s.argv, Terminal: g.terminal,
-		Beside: g.second.Pid(), Env: s.environment(lease, sock.Path, g.dog)})
+		Beside: g.second.Pid(), Lifeline: g.second.Lifeline(), Env: s.environment(lease, sock.Path, g.dog)})
 	if err != nil {
 		return 0, cannotStart(err)
 	}

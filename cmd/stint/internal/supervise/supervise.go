@@ -26,6 +26,10 @@ type Spec struct {
 	// Beside, if not 0, is a child of this process that is none of the
 	// command's: it is neither waited for nor signalled. See Child.Replace.
 	Beside int
+	// Lifeline, if not nil, is the reading end of a pipe: once nobody has its
+	// writing end open, the kernel kills the command's group (Linux only). The
+	// command inherits it, and the caller may close it.
+	Lifeline *os.File
 
 	treeOnly bool // for tests: do without a cgroup, as on most machines
 }
@@ -70,7 +74,9 @@ func Start(s Spec) (*Child, error) {
 	c := &Child{events: make(chan Event, 16), gone: make(chan struct{})}
 	c.scope.beside = s.Beside
 	c.scope.prepare(!s.treeOnly)
+	line := hand(s.Lifeline)
 	pid, err := c.fork(s)
+	tie(line, pid)
 	ignoreTerminalStops()
 	if err != nil {
 		s.Terminal.Take(0) // the failed child may have got it

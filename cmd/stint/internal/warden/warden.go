@@ -6,7 +6,8 @@
 // signal to stint's group reaches it, and does nothing but wait. Stint tells it
 // over a pipe what it knows: which processes are the command's, and the stop
 // time. The pipe's end is stint's death. A guard process that dies is replaced
-// while stint lives; when both are killed at once, nobody ends the command.
+// while stint lives; when both are killed at once, the kernel kills the command's
+// group on Linux, since both hold its lifeline.
 package warden
 
 import (
@@ -48,15 +49,33 @@ type Guard struct {
 	orders  Orders
 	pipe    *os.File    // nil: there is none, and no process
 	process *os.Process // by a handle where the system has one: its number may be another's by now
+
+	line, held *os.File // the lifeline's two ends: the command gets line, both stints have held
 }
 
 // Start starts a guard process for a command that has not been started yet.
 func Start(o Orders) (*Guard, error) {
 	g := &Guard{orders: o}
-	if err := g.fork(); err != nil {
+	var err error
+	if g.line, g.held, err = os.Pipe(); err == nil {
+		if err = g.fork(); err != nil {
+			g.drop()
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the guard process cannot be started: %w", err)
 	}
 	return g, nil
+}
+
+// Lifeline is for supervise.Spec: the command's group does not outlive this
+// process and its guard process both.
+func (g *Guard) Lifeline() *os.File { return g.line }
+
+// drop lets go of the lifeline, and first of the end that the kernel would act on.
+func (g *Guard) drop() {
+	_ = g.line.Close()
+	_ = g.held.Close()
 }
 
 // fork needs mu, or to be alone.
@@ -78,7 +97,7 @@ func (g *Guard) fork() error {
 		return err
 	}
 	process, err := os.StartProcess(path, []string{os.Args[0], Argument, g.orders.Name}, &os.ProcAttr{
-		Sys: &syscall.SysProcAttr{Setsid: true}, Files: []*os.File{null, null, os.Stderr, r},
+		Sys: &syscall.SysProcAttr{Setsid: true}, Files: []*os.File{null, null, os.Stderr, r, g.held},
 	})
 	if err != nil {
 		_ = w.Close()
@@ -165,6 +184,7 @@ func (g *Guard) Close() {
 	defer g.mu.Unlock()
 	_ = g.send(Orders{Done: true})
 	g.end()
+	g.drop()
 }
 
 // end kills the guard process, which has nothing to lose, and takes its status,

@@ -17,7 +17,8 @@ import (
 	"github.com/stint-dev/stint/internal/clock"
 )
 
-// pipeFd is where a guard process finds its end of the pipe.
+// pipeFd is where a guard process finds its end of the pipe. The next one is the
+// lifeline's, which it has only to keep open.
 const pipeFd = 3
 
 // Main is the guard process. It returns its exit code.
