@@ -4,7 +4,9 @@ package effecttests
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,7 +20,20 @@ import (
 	"github.com/stint-dev/stint/lab/sqlservers"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(sqlservers.Closing(m)) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(orderEnv); text != "" {
+		if err := child(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // most of a test here is waiting for a server
+		panic(err)
+	}
+	goleak.VerifyTestMain(sqlservers.Closing(m))
+}
 
 var servers = map[string]struct {
 	server  func(sqlservers.TB) *sqlservers.Server

@@ -1,120 +1,28 @@
-// Package idempotenttest tests fence/idempotent on SQLite. It lies in this module
-// so that the root module needs no driver.
 package idempotenttest
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	_ "github.com/ncruces/go-sqlite3/driver"
-	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/idempotent"
-	"github.com/stint-dev/stint/fence/idempotent/storetest"
-	"github.com/stint-dev/stint/fence/sqlfence"
 )
-
-const (
-	folderEnv = "STINT_TEST_EFFECTS" // the child's folder
-	momentEnv = "STINT_TEST_MOMENT"  // at which it kills itself
-	key       = "invoice/4711"
-)
-
-func TestMain(m *testing.M) {
-	if folder := os.Getenv(folderEnv); folder != "" {
-		child(folder)
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
-
-// site is the database, with the fence and the records.
-type site struct {
-	db *sql.DB
-	f  *sqlfence.Fence
-	s  *idempotent.SQL
-}
-
-func open(folder string) (*site, error) {
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(folder, "store.db")+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)&_pragma=synchronous(off)")
-	if err != nil {
-		return nil, err
-	}
-	f, err := sqlfence.New(db, sqlfence.Options{Dialect: sqlfence.SQLite})
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	s, err := idempotent.NewSQL(db, f, idempotent.SQLOptions{Dialect: sqlfence.SQLite})
-	if err == nil {
-		err = errors.Join(f.Migrate(context.Background()), s.Migrate(context.Background()))
-	}
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return &site{db, f, s}, nil
-}
-
-func opened(t *testing.T, folder string) *site {
-	t.Helper()
-	s, err := open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-func TestSQLiteKeepsTheContract(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Subject {
-		s := opened(t, t.TempDir())
-		return storetest.Subject{Store: s.s, Fence: s.f}
-	})
-}
-
-func TestMigrateMayBeRepeated(t *testing.T) {
-	s := opened(t, t.TempDir())
-	for range 2 {
-		if err := s.s.Migrate(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestRecordsAreNotCountedAmongTheCallersTransactions(t *testing.T) {
-	s := opened(t, t.TempDir())
-	claim, err := s.f.Raise(t.Context(), "payments", fence.Grant{Token: 7, Nonce: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if err := s.f.InTx(t.Context(), claim, nil, func(*sql.Tx) error { return nil }); err != nil {
-			t.Error(err)
-		}
-		if _, err := idempotent.Do(t.Context(), s.s, claim, idempotent.Effect{Key: key, Timeout: time.Minute,
-			Call: func(context.Context, string) (string, error) { return "receipt", nil }}); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // The remote side is a file of another process's making: it outlives the killed
-// one, and takes keys or not.
+// one, and gets one line for each request.
 
 func pay(folder, key string) error {
 	f, err := os.OpenFile(filepath.Join(folder, "bank"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -125,52 +33,79 @@ func pay(folder, key string) error {
 	return errors.Join(err, f.Close())
 }
 
-func payments(folder string) int {
+// payments is how often the remote side was asked, with the one key.
+func payments(t *testing.T, folder string) int {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "bank"))
 	if err != nil {
 		return 0
 	}
-	return bytes.Count(text, []byte("\n"))
-}
-
-// killer is a store that kills its own process at the nth moment.
-type killer struct {
-	idempotent.Store
-	left int
-}
-
-func (k *killer) moment() {
-	if k.left--; k.left == 0 {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
+	asked := strings.Fields(string(text))
+	for _, k := range asked {
+		if k != key {
+			t.Errorf("the remote side got the key %q", k)
+		}
 	}
+	return len(asked)
 }
 
-func (k *killer) Get(ctx context.Context, key string) (idempotent.Record, error) {
-	k.moment()
-	defer k.moment()
-	return k.Store.Get(ctx, key)
+// stopper is a store that kills or stops its own process at the nth moment. All
+// of them lie outside of a transaction: SQLite has one writer at a time, and
+// nobody ends it for being stopped.
+type stopper struct {
+	idempotent.Store
+	left    atomic.Int64
+	signal  syscall.Signal
+	stopped atomic.Bool // and continued past its lease
 }
 
-func (k *killer) Set(ctx context.Context, c fence.Claim, key string, was, now idempotent.Record) error {
-	k.moment()
-	defer k.moment()
-	return k.Store.Set(ctx, c, key, was, now)
+func (s *stopper) moment() {
+	if s.left.Add(-1) != 0 {
+		return
+	}
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	_ = syscall.Kill(os.Getpid(), s.signal)
+	<-continued // the signal may reach another thread first
+	s.stopped.Store(true)
+}
+
+func (s *stopper) timeLeft() time.Duration {
+	if s.stopped.Load() {
+		return 0
+	}
+	return time.Hour
+}
+
+func (s *stopper) Get(ctx context.Context, key string) (idempotent.Record, error) {
+	s.moment()
+	defer s.moment()
+	return s.Store.Get(ctx, key)
+}
+
+func (s *stopper) Set(ctx context.Context, c fence.Claim, key string, was, now idempotent.Record) error {
+	s.moment()
+	defer s.moment()
+	return s.Store.Set(ctx, c, key, was, now)
 }
 
 func child(folder string) {
 	n, err := strconv.Atoi(os.Getenv(momentEnv))
-	s, failed := open(folder)
-	if err = errors.Join(err, failed); err == nil {
-		k := &killer{s.s, n}
+	sig, failed := strconv.Atoi(os.Getenv(signalEnv))
+	at, notOpen := open(folder)
+	if err = errors.Join(err, failed, notOpen); err == nil {
+		s := &stopper{Store: at.s, signal: syscall.Signal(sig)}
+		s.left.Store(int64(n))
+		ctx := fence.WithTimeLeft(context.Background(), s.timeLeft)
 		var claim fence.Claim
-		if claim, err = s.f.Raise(context.Background(), "payments", fence.Grant{Token: 7, Nonce: "a"}); err == nil {
-			_, err = idempotent.Do(context.Background(), k, claim, idempotent.Effect{Key: key, Timeout: time.Minute, Call: func(_ context.Context, key string) (string, error) {
-				k.moment()
-				defer k.moment()
-				return "receipt", pay(folder, key)
-			}})
+		if claim, err = at.f.Raise(ctx, "payments", fence.Grant{Token: 7, Nonce: "a"}); err == nil {
+			_, err = idempotent.Do(ctx, s, claim, effect(folder, os.Getenv(keysEnv) == "true", s.moment))
 		}
+		if s.stopped.Load() {
+			err = nil // the records and the remote side tell
+		}
+		fmt.Println(n - int(s.left.Load()))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -178,43 +113,133 @@ func child(folder string) {
 	}
 }
 
+func effect(folder string, keys bool, around func()) idempotent.Effect {
+	return idempotent.Effect{Key: key, Timeout: time.Minute, TakesKeys: keys, Call: func(_ context.Context, key string) (string, error) {
+		around()
+		defer around()
+		return "receipt", pay(folder, key)
+	}}
+}
+
 // TestAProcessKilledAtAnyStepNeverPaysTwice kills a real process before and after
 // each of its requests; then its successor comes.
 func TestAProcessKilledAtAnyStepNeverPaysTwice(t *testing.T) {
-	unknown := 0
-	for n, killed := 1, true; killed; n++ {
-		folder := t.TempDir()
-		opened(t, folder)
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), folderEnv+"="+folder, momentEnv+"="+strconv.Itoa(n))
-		text, err := cmd.CombinedOutput()
-		killed = err != nil && strings.Contains(err.Error(), "killed")
-		if err != nil && !killed {
-			t.Fatalf("moment %d: %v\n%s", n, err, text)
-		}
-		if !killed && n < 9 {
-			t.Fatalf("only %d moments", n-1)
-		}
-		s := opened(t, folder)
-		claim, err := s.f.Raise(t.Context(), "payments", fence.Grant{Token: 12, Nonce: "b"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := payments(folder)
-		out, err := idempotent.Do(t.Context(), s.s, claim, idempotent.Effect{Key: key, Timeout: time.Minute,
-			Call: func(_ context.Context, key string) (string, error) { return "receipt", pay(folder, key) }})
-		switch paid := payments(folder); {
-		case paid == 1 && out.State == idempotent.Done && err == nil:
-		case paid == before && out.State == idempotent.Unknown && errors.Is(err, fence.ErrUnknown):
-			unknown++
-			if all, err := s.s.List(t.Context()); err != nil || len(all) != 1 || all[0].Key != key || all[0].State != idempotent.Unknown {
-				t.Errorf("moment %d: a person is shown %v, %v", n, all, err)
+	everyMoment(t, syscall.SIGKILL)
+}
+
+// TestAProcessStoppedAtAnyStepNeverPaysTwice stops it there, and continues it when
+// its lease is over and its successor has come.
+func TestAProcessStoppedAtAnyStepNeverPaysTwice(t *testing.T) {
+	everyMoment(t, syscall.SIGSTOP)
+}
+
+func everyMoment(t *testing.T, sig syscall.Signal) {
+	for _, keys := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keys %v", keys), func(t *testing.T) {
+			unknown, twice, last := 0, 0, countMoments(t, keys)
+			for n := 1; n <= last; n++ {
+				folder := t.TempDir()
+				opened(t, folder)
+				goOn := start(t, folder, n, sig, keys)
+				out := succeed(t, n, folder, keys)
+				goOn()
+				paid := payments(t, folder)
+				if paid > 1 && !keys || paid > 2 {
+					t.Errorf("moment %d: the remote side was asked %d times", n, paid)
+				}
+				if r, err := opened(t, folder).s.Get(t.Context(), key); err != nil || r.State != out.State {
+					t.Errorf("moment %d: the record is %v, %v; the second was told %v", n, r, err, out)
+				}
+				if paid == 2 {
+					twice++
+				}
+				if out.State == idempotent.Unknown {
+					unknown++
+				}
 			}
-		default:
-			t.Errorf("moment %d: paid %d times, then %d; %v, %v", n, before, paid, out, err)
-		}
+			if last < 8 || (unknown > 0) == keys || (twice > 0) != keys {
+				t.Errorf("%d moments, %d left to a person, %d asked twice: none was between the two records", last, unknown, twice)
+			}
+		})
 	}
-	if unknown == 0 {
-		t.Error("no kill left the outcome unknown: it was not between the two records")
+}
+
+// succeed is the next holder.
+func succeed(t *testing.T, n int, folder string, keys bool) idempotent.Outcome {
+	t.Helper()
+	s := opened(t, folder)
+	claim, err := s.f.Raise(t.Context(), "payments", fence.Grant{Token: 12, Nonce: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := payments(t, folder)
+	out, err := idempotent.Do(t.Context(), s.s, claim, effect(folder, keys, func() {}))
+	switch paid := payments(t, folder); {
+	case paid > 0 && out.State == idempotent.Done && err == nil:
+	case !keys && paid == before && out.State == idempotent.Unknown && errors.Is(err, fence.ErrUnknown):
+		if all, err := s.s.List(t.Context()); err != nil || len(all) != 1 || all[0].Key != key || all[0].State != idempotent.Unknown {
+			t.Errorf("moment %d: a person is shown %v, %v", n, all, err)
+		}
+	default:
+		t.Errorf("moment %d: paid %d times, then %d; %v, %v", n, before, paid, out, err)
+	}
+	return out
+}
+
+// countMoments is how many moments the first holder has when nothing happens to it.
+func countMoments(t *testing.T, keys bool) int {
+	t.Helper()
+	folder := t.TempDir()
+	opened(t, folder)
+	text, err := command(folder, 0, 0, keys).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func command(folder string, n int, sig syscall.Signal, keys bool) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), folderEnv+"="+folder, momentEnv+"="+strconv.Itoa(n), signalEnv+"="+strconv.Itoa(int(sig)), fmt.Sprintf("%s=%v", keysEnv, keys))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// start runs the first holder up to its moment. goOn continues one that is
+// stopped, and waits for its end.
+func start(t *testing.T, folder string, n int, sig syscall.Signal, keys bool) (goOn func()) {
+	t.Helper()
+	cmd := command(folder, n, sig, keys)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if sig == syscall.SIGKILL {
+		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("moment %d: %v", n, err)
+		}
+		return func() {}
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	var status unix.WaitStatus
+	_, err := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
+	for err == unix.EINTR {
+		_, err = unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
+	}
+	if err != nil || !status.Stopped() {
+		t.Fatalf("moment %d: it is not stopped: %v, %v", n, status, err)
+	}
+	return func() {
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGCONT), cmd.Wait()); err != nil {
+			t.Errorf("moment %d: the stopped process, continued: %v", n, err)
+		}
 	}
 }
