@@ -141,10 +141,11 @@ func TestAGuardProcessThatWasFrozenEndsNoCommandWhoseLeaseIsKept(t *testing.T) {
 // Nobody is left to end the command then; the kernel does, at once and not at the
 // stop time. A guard process that is stopped first can have done nothing.
 func TestTheCommandOfAStintThatIsKilledWithItsGuardProcessIsEnded(t *testing.T) {
+	files := []string{"", "ulimit -n 60; "}
 	for n, frozen := range []bool{true, false, true, false} {
 		t.Run(fmt.Sprintf("%d frozen=%v", n, frozen), func(t *testing.T) {
 			w := newWorld(t)
-			a := w.start("run", "k", "--ttl", "10m", "--grace", "1m", "--", "sh", "-c", `trap "" TERM; sleep 100 & echo $! >p1; exec witness w`)
+			a := w.command(nil, "sh", "-c", files[n/2]+`exec stint run k --ttl 10m --grace 1m -- sh -c 'trap "" TERM; sleep 100 & echo $! >p1; exec witness w'`)
 			w.started("w")
 			leader, _ := w.lastStart("w", nil)
 			group := []int{leader, w.pid("p1")}

@@ -15,17 +15,21 @@ import (
 // The kernel does so for as long as one process has the reading end open. What
 // has left the group is not reached.
 
-// lifelineFrom is the least number of the reading end in the command: scripts
-// number their own files from 3 up, and shells from 10.
-const lifelineFrom = 100
+// lifelineFrom are the least numbers of the reading end in the command: scripts
+// number their own files from 3 up, and shells from 10. The second one is for a
+// process that may not have so many.
+var lifelineFrom = []int{100, 20}
 
 // hand makes the reading end something that the next fork passes on. -1: it
 // cannot be passed on, or there is none.
 func hand(lifeline *os.File) int {
 	fd := -1
 	control(lifeline, func(r int) {
-		if n, err := unix.FcntlInt(uintptr(r), unix.F_DUPFD, lifelineFrom); err == nil {
-			fd = n
+		for _, from := range lifelineFrom {
+			if n, err := unix.FcntlInt(uintptr(r), unix.F_DUPFD, from); err == nil {
+				fd = n
+				return
+			}
 		}
 	})
 	return fd

@@ -81,7 +81,7 @@ func Start(s Spec) (*Child, error) {
 	if err != nil {
 		s.Terminal.Take(0) // the failed child may have got it
 		c.scope.close()
-		return nil, startError(s.Argv[0], err)
+		return nil, startError(s, err)
 	}
 	c.pid, c.start = pid, startOf(pid) // nobody has reaped it yet
 	c.follow()
@@ -248,10 +248,18 @@ const (
 	CodeNotFound      = 127
 )
 
-func startError(command string, err error) *StartError {
-	e := &StartError{Command: command, Code: CodeNotExecutable, Err: err}
-	if errors.Is(err, os.ErrNotExist) {
+// startError says what the system means: a file that is there, and cannot be
+// found, names a program that is not.
+func startError(s Spec, err error) *StartError {
+	e := &StartError{Command: s.Argv[0], Code: CodeNotExecutable, Err: err}
+	_, stat := os.Stat(s.Path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && stat == nil:
+		e.Err = fmt.Errorf("the program that its first line (#!) names, or its loader, is not there: %w", err)
+	case errors.Is(err, os.ErrNotExist):
 		e.Code = CodeNotFound
+	case errors.Is(err, syscall.ENOEXEC):
+		e.Err = fmt.Errorf("it is no program of this machine, and no script whose first line says what runs it (#!/bin/sh): %w", err)
 	}
 	return e
 }
