@@ -46,6 +46,9 @@ func (e *Engine) begin(ctx context.Context, a *Attempt, fn func(context.Context,
 			return how, err
 		}
 		what := e.d.kind(err)
+		if what == tooLong && a.over != nil { // the locking statement sets that bound itself: see lockWait
+			what = timedOut
+		}
 		if what == timedOut && a.over != nil {
 			if err := e.endHolder(ctx, *a.over); err != nil {
 				return how, err

@@ -33,6 +33,7 @@ const (
 	other    kind = iota
 	busy          // somebody else has the lock: again after a moment
 	timedOut      // the statement's own bound on waiting for a lock ran out
+	tooLong       // the statement's bound on all that it does ran out
 	conflict      // serialization failure or deadlock: the transaction was undone, again
 	cut           // the server ended the session
 	readOnly      // the server takes no writes: a standby, or demoted

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/fence"
 )
@@ -19,9 +20,9 @@ import (
 var mariaDialect = &dialect{
 	name: "MariaDB",
 	now:  "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(3)) DIV 1000)",
-	lock: "SET STATEMENT innodb_lock_wait_timeout={wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID())" +
+	lock: "SET STATEMENT {wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID())" +
 		" ON DUPLICATE KEY UPDATE [session] = CONNECTION_ID(), [admits] = [admits] + 1 RETURNING " + columns + ", [mark], [prev]",
-	own:       "SET STATEMENT innodb_lock_wait_timeout={wait} FOR UPDATE {t} SET [session] = CONNECTION_ID(), [admits] = [admits] + 1 WHERE [name] = ?",
+	own:       "SET STATEMENT {wait} FOR UPDATE {t} SET [session] = CONNECTION_ID(), [admits] = [admits] + 1 WHERE [name] = ?",
 	raise:     raiseMaria,
 	forUpdate: " FOR UPDATE",
 	session:   ", [session] = CONNECTION_ID()",
@@ -52,10 +53,10 @@ func raiseMaria(e *Engine, name string, g fence.Grant) (string, []any) {
 		"{in}", "([fence] > 0 AND ([fence] < {T} OR [fence] = {T} AND [nonce] IN ('', {N})))", "{same}", "([fence] = {T} AND [nonce] = {N})",
 	).Replace(raiseAtOnceMaria)
 	q = strings.NewReplacer("{T}", strconv.FormatInt(int64(g.Token), 10), "{N}", "'"+g.Nonce+"'").Replace(q)
-	return e.waitSeconds(e.sql(q)), []any{name}
+	return e.lockWait(e.sql(q)), []any{name}
 }
 
-const raiseAtOnceMaria = `SET STATEMENT innodb_lock_wait_timeout={wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID()) ON DUPLICATE KEY UPDATE
+const raiseAtOnceMaria = `SET STATEMENT {wait} FOR INSERT INTO {t} ([name], [session]) VALUES (?, CONNECTION_ID()) ON DUPLICATE KEY UPDATE
   [session] = CONNECTION_ID(), [admits] = [admits] + 1,
   [prev] = IF({in} AND NOT {same}, CONCAT('{"fence":', [fence], ',"nonce":"', [nonce], '","state":"', [state], '","owner":', [owner], ',"since":', [since], ',"seq":', [seq], '}'), [prev]),
   [since] = IF({in} AND NOT ({same} AND [state] = 'RUNNING'), {now}, [since]),
@@ -164,8 +165,15 @@ func (mariaHolder) remedy(s session) string {
 	return "End it as a user that may (CONNECTION ADMIN): KILL CONNECTION " + s.number()
 }
 
-// waitSeconds puts the lock timeout into a statement: MariaDB counts whole
-// seconds.
-func (e *Engine) waitSeconds(q string) string {
-	return strings.Replace(q, "{wait}", strconv.FormatInt(max(1, int64((e.lockTimeout+999999999)/1000000000)), 10), 1)
+// lockWait puts the lock timeout into a statement. MariaDB counts a wait for a
+// lock in whole seconds; what is left of the last one is cut off by the bound on
+// the whole statement, which takes fractions. That bound is set in any case: one
+// that the session has for other statements would end the wait too early.
+func (e *Engine) lockWait(q string) string {
+	whole := e.lockTimeout.Truncate(time.Second)
+	seconds, bound := max(1, int64(whole/time.Second)), "0"
+	if rest := e.lockTimeout - whole; rest > 0 {
+		seconds, bound = int64(whole/time.Second)+1, strconv.FormatFloat(max(e.lockTimeout, time.Millisecond).Seconds(), 'f', 3, 64)
+	}
+	return strings.Replace(q, "{wait}", "innodb_lock_wait_timeout="+strconv.FormatInt(seconds, 10)+", max_statement_time="+bound, 1)
 }

@@ -66,7 +66,7 @@ var errFresh = errors.New("the row has to be made first")
 // lock takes the row's lock and reads it under that. A fence of zero is a row
 // that was made a moment ago: the name is new, or its row was pruned.
 func (e *Engine) lock(ctx context.Context, tx Tx, name string) (r record, err error) {
-	q, args := e.waitSeconds(e.q.lock), []any{name}
+	q, args := e.lockWait(e.q.lock), []any{name}
 	if e.d.numbered {
 		args = []any{e.lockTimeoutText(), name}
 	}

@@ -69,6 +69,8 @@ func mariaKind(err error) kind {
 	switch errorNumber(err) {
 	case 1205, 3572: // lock wait timeout, NOWAIT
 		return timedOut
+	case 1969: // max_statement_time
+		return tooLong
 	case 1213, 1020: // deadlock; a row that changed since the snapshot
 		return conflict
 	case 1290, 1836: // --read-only

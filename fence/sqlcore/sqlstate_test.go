@@ -42,6 +42,7 @@ func TestErrorsAreToldApartWithoutADriver(t *testing.T) {
 		{mariaDialect, &numberError{1213, "Deadlock"}, conflict},
 		{mariaDialect, &numberError{1020, "changed"}, conflict},
 		{mariaDialect, &numberError{1205, "wait"}, timedOut},
+		{mariaDialect, &numberError{1969, "max_statement_time"}, tooLong},
 		{mariaDialect, &numberError{1290, "--read-only"}, readOnly},
 		{mariaDialect, &numberError{1927, "killed"}, cut},
 		{mariaDialect, &numberError{1146, "no table"}, missing},

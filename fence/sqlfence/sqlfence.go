@@ -52,7 +52,8 @@ type Options struct {
 	// LockTimeout is how long Raise, Bar and Settle wait for the fence's row
 	// before they end the session that holds it: that of a predecessor who froze
 	// inside its transaction. They do so only by a grant that the committed row
-	// lets in. Default 3 s; MariaDB counts whole seconds. SQLite has no sessions.
+	// lets in. Default 3 s. MariaDB is faster with whole seconds, where many raise
+	// one name. SQLite has no sessions.
 	LockTimeout time.Duration
 	// IdleTimeout is the longest that a transaction of InTx may sit idle at the
 	// server. It is less where the context tells the time left (fence.TimeLeft; the

@@ -19,7 +19,7 @@ var through = append(append([]target{}, servers...), ways[0])
 func gated(t *testing.T, g target, settle time.Duration) (s, clean *store, gate *sqlservers.Gate) {
 	t.Helper()
 	p := g.at(t)
-	p.Settle, p.Lock = settle, g.lockTime()
+	p.Settle, p.Lock = settle, lockTime
 	clean = p.fresh(t, nil)
 	gate = p.db.Gate(t)
 	p.DSN = p.db.At(gate.Addr(), "")
@@ -116,7 +116,7 @@ func TestACommitThatIsStillOnItsWayIsSettledForGood(t *testing.T) {
 			gate.CutNext(sqlservers.HeldBack, false)
 			between := func() error { return nil }
 			if arrives {
-				between = func() error { time.AfterFunc(g.lockTime()/3, gate.Deliver); return nil }
+				between = func() error { time.AfterFunc(lockTime/3, gate.Deliver); return nil }
 			}
 			err := s.write(t.Context(), c, chunk(0), "v", between)
 			if errors.Is(err, fence.ErrUnknown) || gate.Cuts() != 1 {

@@ -83,7 +83,7 @@ func TestAHangingHolderIsShutOutByHand(t *testing.T) {
 func paused(t *testing.T, meanwhile func(*store) error) {
 	each(t, servers, func(t *testing.T, g target) {
 		p := g.at(t)
-		p.Lock = g.lockTime()
+		p.Lock = lockTime
 		s, other := p.fresh(t, nil), p.reopen(t, nil)
 		c := s.raise(t, job, grant(7, "a"))
 		err := s.f.InTx(t.Context(), c, nil, func(tx *sql.Tx) error {
