@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stint-dev/stint/internal/protocol"
 	"github.com/stint-dev/stint/sim/actor"
@@ -20,7 +21,7 @@ type cache struct {
 
 func newCache(st *stage, p script.Part) *cache {
 	st.Weak = p.Text("strings") == "weak"
-	return &cache{st, redis.NewCache(st.w, redis.CacheConfig{Lag: p.Duration("lag", 0), Without: st.s.Without})}
+	return &cache{st, redis.NewCache(st.w, redis.CacheConfig{Lag: p.Duration("lag", 100*time.Millisecond), Without: st.s.Without})}
 }
 
 // Call is Lock's.

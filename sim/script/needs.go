@@ -69,9 +69,15 @@ func (s *Script) checkParts() error {
 
 func (s *Script) checkActor(a Part) error {
 	nodes := s.Lock.Int("nodes", lockNodes[s.Lock.Kind])
-	for _, c := range a.Text("masters") {
-		if c < '1' || c > '9' || int(c-'0') > nodes {
-			return fmt.Errorf("masters=%s: digits from 1 to %d", a.Text("masters"), nodes)
+	masters := a.Text("masters")
+	for i, c := range masters {
+		if c < '1' || c > '9' || int(c-'0') > nodes || strings.ContainsRune(masters[:i], c) {
+			return fmt.Errorf("masters=%s: digits from 1 to %d, each once", masters, nodes)
+		}
+	}
+	if a.Kind == "observer" && a.Has("ttl") {
+		if err := s.checkTimes(a.Duration("ttl", 0)); err != nil {
+			return err
 		}
 	}
 	if a.Kind == "taker" {

@@ -133,7 +133,7 @@ func (s *Script) settings(changes []Value) error {
 			return err
 		}
 	}
-	return s.checkTimes()
+	return s.checkTimes(s.Times().Length)
 }
 
 func (s *Script) line(f []string) error {

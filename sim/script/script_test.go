@@ -119,7 +119,9 @@ func TestASettingIsReplacedEverywhere(t *testing.T) {
 func TestNonsenseIsRefusedWithWhatIsAllowed(t *testing.T) {
 	for set, want := range map[string]string{
 		"ttl=-10s":            "allowed are 10ms to 1h0m0s",
-		"margin=-1s":          "allowed are 0s to 1h0m0s",
+		"margin=-1s":          "allowed are 1ms to 1h0m0s",
+		"margin=0":            "allowed are 1ms to 1h0m0s (from the stop time to the end of the lease; less than ttl; for none at all leave the rule margin out",
+		"wait=0s":             "leave the rule handover-wait out",
 		"margin=12s":          "margin may be 22ms to 5.499s",
 		"renew=9s":            "give all of them",
 		"ttl=abc":             "is not a time",
@@ -173,6 +175,7 @@ func TestNonsenseIsRefusedWithWhatIsAllowed(t *testing.T) {
 		"event 1 1 A start token=x":    "not a whole number",
 		"link A Z delay=1s":            "not two machines",
 		"who C worker wall=2h":         "allowed are",
+		"who C worker ttl=1s":          "not one of its parameters",
 		"at 99999999999999999 A start": "not a time",
 	} {
 		if _, err := Parse("story", strings.Replace(story, "---", line+"\n---", 1), Change{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -212,4 +215,21 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnActorsOwnValuesAreChecked: those that only make sense beside others.
+func TestAnActorsOwnValuesAreChecked(t *testing.T) {
+	for text, want := range map[string]string{
+		"lock item\nwho D observer ttl=20ms\n":                 "margin 2s: it has to lie between zero and the lease length 20ms",
+		"lock item\nwho D observer ttl=0\n":                    "allowed are 10ms to 1h0m0s",
+		"lock redlock\nwho c client masters=1231\n":            "digits from 1 to 5, each once",
+		"lock redlock\nwho c client masters=126\n":             "digits from 1 to 5, each once",
+		"lock flag\nstore table\nwho R writer wait=0\n":        "allowed are 1ms",
+		"lock raft\nwho D candidate count=10001\n":             "allowed are 1 to 10000",
+		"lock flag\nstore table\nwho R writer\nat 1 R check\n": "there are ",
+	} {
+		if _, err := Parse("x", text, Change{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v; want %q in it", text, err, want)
+		}
+	}
 }

@@ -34,7 +34,7 @@ func worded(name, means string, words ...string) Setting {
 func Settings() []Setting {
 	return []Setting{
 		timed("ttl", 10*time.Millisecond, time.Hour, "length of a lease"),
-		timed("margin", 0, time.Hour, "from the stop time to the end of the lease; less than ttl"),
+		timed("margin", time.Millisecond, time.Hour, "from the stop time to the end of the lease; less than ttl; for none at all leave the rule margin out"),
 		timed("renew", time.Millisecond, time.Hour, "from one renewal to the next; renew + timeout + margin stay below ttl"),
 		timed("timeout", time.Millisecond, time.Hour, "of one request"),
 		timed("until", time.Second, maxTime, "end of the run"),
@@ -47,7 +47,7 @@ func Settings() []Setting {
 		timed("offset", -time.Hour, time.Hour, "how far a wall clock is ahead"),
 		counted("rate", -500_000, 500_000, "how much faster a clock runs, in millionths"),
 		timed("lag", 0, time.Minute, "of the replica"),
-		timed("wait", 0, time.Hour, "how long the successor waits"),
+		timed("wait", time.Millisecond, time.Hour, "how long the successor waits; for not at all leave the rule handover-wait out"),
 		timed("claim-margin", 0, time.Hour, "that a claimant adds when it compares wall clocks"),
 		timed("outage", 0, time.Hour, "how long the lock service cannot be reached"),
 		counted("bump", 0, 1_000_000_000, "added to the revision at a restore"),
@@ -128,10 +128,11 @@ var everywhere = []string{"ttl", "margin", "renew", "timeout", "until", "delay",
 // ErrTimes is matched by an error about the lease's times together.
 var ErrTimes = errors.New("the lease's times do not fit together")
 
-// checkTimes looks at the lease's times together. A margin of the whole lease
-// would leave nothing to hold.
-func (s *Script) checkTimes() error {
+// checkTimes looks at the times of a lease of some length together. A margin of
+// the whole lease would leave nothing to hold.
+func (s *Script) checkTimes(length time.Duration) error {
 	t := s.Times()
+	t.Length = length
 	if err := t.Check(); err != nil {
 		least := (t.LeastMargin() + time.Millisecond - 1).Truncate(time.Millisecond)
 		most := t.Length - t.Renew - t.Timeout - authority.MinLength

@@ -109,22 +109,22 @@ func machineParams(own params) params {
 var workerParams = machineParams(params{
 	"job": isWord(), "raise-after": anyTime, "first": anyTime, "build": anyTime, "send": anyTime, "pace": anyTime,
 	"finish-after": anyTime, "release-after": anyTime, "chunks": isInt(0, 10_000), "retry": pauses, "beat": isWord("app", "sidecar"),
-	"ttl": anyTime, "mark-after": anyTime, "raise-late": anyTime, "in-tx": anyTime, "again": pauses, "beat-within": anyTime,
+	"mark-after": anyTime, "raise-late": anyTime, "in-tx": anyTime, "again": pauses, "beat-within": anyTime,
 })
 
 // actorKinds are those who take part.
 var actorKinds = map[string]params{
 	"worker":    workerParams,
-	"observer":  machineParams(params{"poll": pauses, "phase": anyTime, "margin": anyTime, "wait": yesNo, "name": isWord(), "ttl": anyTime, "claims-after": isWord("record", "own")}),
-	"candidate": machineParams(params{"count": isInt(1, 100_000), "loops": yesNo, "slow": anyTime, "next-term": isWord("after", "at-once")}),
+	"observer":  machineParams(params{"poll": pauses, "margin": anyTime, "wait": yesNo, "ttl": isTime(10*time.Millisecond, time.Hour), "claims-after": isWord("record", "own")}),
+	"candidate": machineParams(params{"count": isInt(1, 10_000), "loops": yesNo, "slow": anyTime, "next-term": isWord("after", "at-once")}),
 	"sweeper":   machineParams(params{"every": pauses, "again": pauses, "brake": isInt(0, 1_000_000)}),
-	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": anyTime, "margin": anyTime}),
-	"client":    machineParams(params{"masters": isWord(), "ttl": anyTime}),
+	"writer":    machineParams(params{"refresh": pauses, "write": pauses, "wait": pauses, "margin": anyTime}),
+	"client":    machineParams(params{"masters": isWord(), "ttl": isTime(10*time.Millisecond, time.Hour)}),
 	"reader":    machineParams(params{"raise-after": anyTime, "every": pauses, "send": anyTime, "pages": isInt(1, 10_000)}),
 	"editor":    machineParams(params{"raise-after": anyTime, "every": pauses, "send": anyTime}),
 	"payer":     machineParams(params{"every": pauses, "call": anyTime, "pending": isWord("unknown", "repeat", "done")}),
 	"taker":     machineParams(params{"order": isWord(), "work": anyTime}),
-	"crowd":     machineParams(params{"count": isInt(1, 10_000), "kind": isWord("holders", "candidates")}),
+	"crowd":     machineParams(params{"count": isInt(1, 10_000)}),
 }
 
 var linkParams = params{
@@ -178,7 +178,7 @@ var actorVerbs = map[string]map[string]argTypes{
 	"observer":  {"start": {}, "release": {}, "check": {}, "lose-answer": {arg(isWord("swap"))}},
 	"candidate": {"start": {}, "resign": {}, "pass": {machines()}},
 	"sweeper":   {"start": {}},
-	"writer":    {"start": {}, "promote": {}, "check": {}},
+	"writer":    {"start": {}, "promote": {}},
 	"client":    {"start": {}, "release": {}},
 	"taker":     {"start": {}},
 	"reader":    {"start": {}},

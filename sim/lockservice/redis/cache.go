@@ -14,7 +14,7 @@ import (
 // CacheConfig is a cache's settings.
 type CacheConfig struct {
 	Prefix  string         // of the machines' names; "n" if empty: n1 is the primary, n2 the replica
-	Lag     time.Duration  // of the replica; 100 ms if zero
+	Lag     time.Duration  // of the replica, beside the delay of the network
 	Counter int64          // of INCR at the start
 	Persist bool           // every write is synced before it is answered
 	Without protocol.Rules // conditional-release: a release deletes whatever is there
@@ -36,9 +36,6 @@ var ErrDown = errors.New("the cache's primary is down")
 func NewCache(w *world.World, cfg CacheConfig) *Cache {
 	if cfg.Prefix == "" {
 		cfg.Prefix = "n"
-	}
-	if cfg.Lag == 0 {
-		cfg.Lag = 100 * time.Millisecond
 	}
 	c := &Cache{w: w, cfg: cfg}
 	for i := range c.servers {

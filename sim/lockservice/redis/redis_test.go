@@ -16,14 +16,16 @@ const sec = time.Second
 func TestAFailoverOfACacheRepeatsTheToken(t *testing.T) {
 	for _, c := range []struct {
 		dies   time.Duration
+		lag    time.Duration
 		want   fence.Token
 		refuse bool
 	}{
-		{40250 * time.Millisecond, 15, false}, // before the replica had it: the same token
-		{40350 * time.Millisecond, 0, true},   // after: the lock is still held
+		{40250 * time.Millisecond, 100 * time.Millisecond, 15, false}, // before the replica had it: the same token
+		{40350 * time.Millisecond, 100 * time.Millisecond, 0, true},   // after: the lock is still held
+		{40250 * time.Millisecond, 0, 0, true},                        // a replica without a lag has it at once
 	} {
 		w := world.New(1)
-		cache := NewCache(w, CacheConfig{Counter: 14})
+		cache := NewCache(w, CacheConfig{Counter: 14, Lag: c.lag})
 		C, D := w.Machine("C"), w.Machine("D")
 		var got []fence.Token
 		var refused error
@@ -43,14 +45,14 @@ func TestAFailoverOfACacheRepeatsTheToken(t *testing.T) {
 		w.Run(43 * sec)
 		_, held := refused.(*authority.HeldError)
 		if held != c.refuse || got[0] != 15 || !c.refuse && (len(got) != 2 || got[1] != c.want) {
-			t.Errorf("primary dies at %v: tokens %v, refused %v", c.dies, got, refused)
+			t.Errorf("primary dies at %v, lag %v: tokens %v, refused %v", c.dies, c.lag, got, refused)
 		}
 	}
 }
 
 func TestACacheKeepsALeaseForItsHolder(t *testing.T) {
 	w := world.New(1)
-	cache := NewCache(w, CacheConfig{})
+	cache := NewCache(w, CacheConfig{Lag: 100 * time.Millisecond})
 	a := w.Machine("A")
 	do := func(ask protocol.Ask) (r protocol.Reply) {
 		r.Err = fmt.Errorf("no answer")
@@ -90,7 +92,7 @@ func TestACacheKeepsALeaseForItsHolder(t *testing.T) {
 func TestAPlainDeleteReleasesAnothersLock(t *testing.T) {
 	for _, without := range []protocol.Rules{0, protocol.RuleConditional} {
 		w := world.New(1)
-		cache := NewCache(w, CacheConfig{Without: without})
+		cache := NewCache(w, CacheConfig{Lag: 100 * time.Millisecond, Without: without})
 		a := w.Machine("A")
 		cache.Do(a, protocol.Ask{Op: protocol.OpAcquire, Name: "job", Nonce: "b", Length: 10 * sec}, func(protocol.Reply) {})
 		cache.Do(a, protocol.Ask{Op: protocol.OpRelease, Name: "job", Grant: fence.Grant{Token: 7, Nonce: "a"}}, func(protocol.Reply) {})
