@@ -13,10 +13,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/stint-dev/stint/bench/internal/report"
 	"github.com/stint-dev/stint/lab/etcdcluster"
 )
 
@@ -43,25 +43,8 @@ func main() {
 		b.scale.turns = *turns
 	}
 	begun := time.Now()
-	if err := b.run(parts(*only)); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	}
-	fmt.Printf("\n%v; bars missed: %d\n", time.Since(begun).Round(time.Second), b.missed)
-	if b.missed > 0 {
-		os.Exit(1)
-	}
-}
-
-func parts(only string) map[string]bool {
-	all := map[string]bool{}
-	if only == "" {
-		only = "cycles,handover,leases,cuts"
-	}
-	for p := range strings.SplitSeq(only, ",") {
-		all[p] = true
-	}
-	return all
+	err := b.run(report.Parts(*only, "cycles", "handover", "leases", "cuts"))
+	report.Exit(begun, b.missed, err)
 }
 
 // scale is how long and how often things are measured.

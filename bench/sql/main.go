@@ -14,9 +14,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stint-dev/stint/bench/internal/report"
 )
 
 // scale is how often and how long things are measured.
@@ -39,30 +40,13 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := &bench{ctx: ctx, out: os.Stdout, scale: full, parts: parts(*only)}
+	b := &bench{ctx: ctx, out: os.Stdout, scale: full, parts: report.Parts(*only, "chunks", "single", "raise")}
 	if *quick {
 		b.scale = short
 	}
 	begun := time.Now()
-	if err := b.run(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	}
-	fmt.Printf("\n%v; bars missed: %d\n", time.Since(begun).Round(time.Second), b.missed)
-	if b.missed > 0 {
-		os.Exit(1)
-	}
-}
-
-func parts(only string) map[string]bool {
-	all := map[string]bool{}
-	if only == "" {
-		only = "chunks,single,raise"
-	}
-	for p := range strings.SplitSeq(only, ",") {
-		all[p] = true
-	}
-	return all
+	err := b.run()
+	report.Exit(begun, b.missed, err)
 }
 
 func (b *bench) run() error {
