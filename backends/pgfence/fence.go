@@ -1,5 +1,9 @@
 package pgfence
 
+// The methods only pass on to the engine, as those of sqlfence.Fence do. They are
+// written out in both packages, where an embedded type could bring them: users read
+// here what a method promises on their database, without leaving the page.
+
 import (
 	"context"
 	"errors"

@@ -60,7 +60,7 @@ func New(pool *pgxpool.Pool, o Options) (*Fence, error) {
 	if pool == nil {
 		bad = append(bad, errors.New("the *pgxpool.Pool is nil"))
 	}
-	e, err := sqlcore.New(&store{pool}, sqlcore.Options{
+	e, err := sqlcore.New(&store{statements{pool}, pool}, sqlcore.Options{
 		Package: "pgfence", Dialect: sqlcore.PostgreSQL, Table: o.Table, Own: o.Own,
 		Settle: o.Settle, LockTimeout: o.LockTimeout, IdleTimeout: o.IdleTimeout,
 	}, bad...)

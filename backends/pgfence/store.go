@@ -14,7 +14,10 @@ import (
 )
 
 // store is a pool as the engine wants it.
-type store struct{ pool *pgxpool.Pool }
+type store struct {
+	statements // each on its own, by whatever connection is free
+	pool       *pgxpool.Pool
+}
 
 // sender is a pool, a connection or a transaction.
 type sender interface {
@@ -22,7 +25,7 @@ type sender interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// statements is a transaction as the engine wants it.
+// statements is a sender as the engine wants it.
 type statements struct{ sender }
 
 func (s statements) Exec(ctx context.Context, query string, args ...any) (int64, error) {
@@ -36,20 +39,7 @@ func (s statements) Query(ctx context.Context, query string, args []any, each fu
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-func (s *store) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	return statements{s.pool}.Exec(ctx, query, args...)
-}
-
-func (s *store) Query(ctx context.Context, query string, args []any, each func(scan func(dest ...any) error) error) error {
-	return statements{s.pool}.Query(ctx, query, args, each)
+	return sqlcore.Each(rows, each)
 }
 
 func (s *store) Identity() any { return s.pool }

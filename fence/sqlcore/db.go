@@ -30,6 +30,21 @@ type DB interface {
 	Over(err error) bool
 }
 
+// Each calls each for every row of rows, which any client library has; for a
+// Tx's Query.
+func Each(rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+}, each func(scan func(dest ...any) error) error) error {
+	for rows.Next() {
+		if err := each(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // Isolation is an isolation level that the engine asks for.
 type Isolation int
 

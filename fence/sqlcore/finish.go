@@ -48,20 +48,11 @@ func (e *Engine) Check(ctx context.Context, c fence.Claim) error {
 // A job whose last write and DONE must not come apart calls FinishTx in its
 // last InTx instead.
 func (e *Engine) Finish(ctx context.Context, c fence.Claim) error {
-	if err := checkClaim(c); err != nil {
-		return err
-	}
-	if err := e.notInside(); err != nil {
-		return fmt.Errorf("fence %q: finish: %w", c.Name, err)
-	}
-	seq, done, err := e.sequence(ctx, c)
+	seq, done, err := e.enter(ctx, c, "finish")
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := seq.Spoiled(); err != nil {
-		return err
-	}
 	if seq.Lost() != "" {
 		return fmt.Errorf("fence %q: %w: the claim's last transaction may be missing, so it is not set DONE: "+
 			"repeat that transaction with InTx (it settles first), or call Settle", c.Name, fence.ErrUnknown)

@@ -13,20 +13,11 @@ import (
 // client library's for the transaction, nil for its default. What it promises is
 // said at sqlfence.Fence.InTx.
 func (e *Engine) InTx(ctx context.Context, c fence.Claim, options any, fn func(tx Tx) error) error {
-	if err := checkClaim(c); err != nil {
-		return err
-	}
-	if err := e.notInside(); err != nil {
-		return fmt.Errorf("fence %q: %w", c.Name, err)
-	}
-	seq, done, err := e.sequence(ctx, c)
+	seq, done, err := e.enter(ctx, c, "transaction")
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := seq.Spoiled(); err != nil {
-		return err
-	}
 	if seq.Lost() != "" {
 		if err := e.settleFirst(ctx, c, seq); err != nil {
 			return err

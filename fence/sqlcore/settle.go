@@ -15,20 +15,11 @@ import (
 //
 // A loop that simply calls InTx again does not need it (see InTx).
 func (e *Engine) Settle(ctx context.Context, c fence.Claim) (applied bool, err error) {
-	if err := checkClaim(c); err != nil {
-		return false, err
-	}
-	if err := e.notInside(); err != nil {
-		return false, fmt.Errorf("fence %q: settle: %w", c.Name, err)
-	}
-	seq, done, err := e.sequence(ctx, c)
+	seq, done, err := e.enter(ctx, c, "settle")
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	if err := seq.Spoiled(); err != nil {
-		return false, err
-	}
 	if seq.Lost() == "" {
 		return seq.Applied(), nil
 	}

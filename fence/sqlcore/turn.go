@@ -2,6 +2,7 @@ package sqlcore
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stint-dev/stint/fence"
 )
@@ -14,6 +15,26 @@ type turn struct {
 	gate  fence.Sequence  // only its lock
 	users int             // who have it or wait for it
 	seq   *fence.Sequence // of the one who has it; and what stands open after that
+}
+
+// enter begins what counts on the claim's last transaction: it takes the claim's
+// turn, and refuses what would wait for itself, and a claim that must be raised
+// again. done ends the turn.
+func (e *Engine) enter(ctx context.Context, c fence.Claim, what string) (seq *fence.Sequence, done func(), err error) {
+	if err := checkClaim(c); err != nil {
+		return nil, nil, err
+	}
+	if err := e.notInside(); err != nil {
+		return nil, nil, fmt.Errorf("fence %q: %s: %w", c.Name, what, err)
+	}
+	if seq, done, err = e.sequence(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	if err := seq.Spoiled(); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return seq, done, nil
 }
 
 // sequence takes the claim's turn. A claim that came without a Seq has none of

@@ -78,7 +78,7 @@ func New(db *sql.DB, o Options) (*Fence, error) {
 	if db == nil {
 		bad = append(bad, errors.New("the *sql.DB is nil"))
 	}
-	e, err := sqlcore.New(&store{db, o.Dialect}, sqlcore.Options{
+	e, err := sqlcore.New(&store{statements{db}, db, o.Dialect}, sqlcore.Options{
 		Package: "sqlfence", Dialect: o.Dialect, Table: o.Table, Own: o.Own,
 		Settle: o.Settle, LockTimeout: o.LockTimeout, IdleTimeout: o.IdleTimeout,
 	}, bad...)

@@ -13,8 +13,9 @@ import (
 
 // store is a *sql.DB as the engine wants it.
 type store struct {
-	db *sql.DB
-	d  Dialect
+	statements // each on its own, by whatever connection is free
+	db         *sql.DB
+	d          Dialect
 }
 
 // sender is a *sql.DB or a *sql.Tx.
@@ -23,7 +24,7 @@ type sender interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// statements is a transaction as the engine wants it.
+// statements is a sender as the engine wants it.
 type statements struct{ sender }
 
 func (s statements) Exec(ctx context.Context, query string, args ...any) (int64, error) {
@@ -40,20 +41,7 @@ func (s statements) Query(ctx context.Context, query string, args []any, each fu
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-func (s *store) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	return statements{s.db}.Exec(ctx, query, args...)
-}
-
-func (s *store) Query(ctx context.Context, query string, args []any, each func(scan func(dest ...any) error) error) error {
-	return statements{s.db}.Query(ctx, query, args, each)
+	return sqlcore.Each(rows, each)
 }
 
 func (s *store) Identity() any { return s.db }

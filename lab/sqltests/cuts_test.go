@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest"
 	"github.com/stint-dev/stint/fence/fencetest/faultsql"
 	"github.com/stint-dev/stint/lab/sqlservers"
 )
@@ -167,7 +168,7 @@ func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
 func (s *store) wholeJob(t *testing.T, clean *store) {
 	t.Helper()
 	var c fence.Claim
-	step(t, "raise", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.Fence == 7 }, func() (err error) {
+	fencetest.Told(t, "raise", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.Fence == 7 }, func() (err error) {
 		c, err = s.f.Raise(t.Context(), job, grant(7, "a"))
 		return err
 	})
@@ -175,31 +176,12 @@ func (s *store) wholeJob(t *testing.T, clean *store) {
 		t.Fatalf("previous is %+v, want the holder before", c.Previous)
 	}
 	for i := range 3 {
-		step(t, chunk(i), func() bool { return clean.count(t, chunk(i)) == 1 }, func() error {
+		fencetest.Told(t, chunk(i), func() bool { return clean.count(t, chunk(i)) == 1 }, func() error {
 			return s.write(t.Context(), c, chunk(i), "v", nil)
 		})
 	}
-	step(t, "finish", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.State == fence.Done }, func() error {
+	fencetest.Told(t, "finish", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.State == fence.Done }, func() error {
 		return s.f.Finish(t.Context(), c)
 	})
 	clean.wroteOnce(t, 3)
-}
-
-// step demands that do tells the truth about what it did.
-func step(t *testing.T, name string, done func() bool, do func() error) {
-	t.Helper()
-	for range 3 {
-		err := do()
-		switch {
-		case errors.Is(err, fence.ErrUnknown):
-			t.Fatalf("%s: not settled: %v", name, err)
-		case err == nil && !done():
-			t.Fatalf("%s: said to be done, but was not", name)
-		case err != nil && done():
-			t.Fatalf("%s: done, but said %v", name, err)
-		case err == nil:
-			return
-		}
-	}
-	t.Fatalf("%s: one loss, and it failed three times", name)
 }

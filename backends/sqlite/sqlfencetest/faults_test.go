@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest"
 	"github.com/stint-dev/stint/fence/fencetest/faultsql"
 )
 
@@ -16,7 +17,7 @@ import (
 func work(t *testing.T, s, clean *store) {
 	t.Helper()
 	var c fence.Claim
-	step(t, "raise", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.Fence == 7 }, func() (err error) {
+	fencetest.Told(t, "raise", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.Fence == 7 }, func() (err error) {
 		c, err = s.f.Raise(t.Context(), job, grant(7, "a"))
 		return err
 	})
@@ -24,11 +25,11 @@ func work(t *testing.T, s, clean *store) {
 		t.Fatalf("previous is %+v, want the holder before", c.Previous)
 	}
 	for _, chunk := range []string{"chunk1", "chunk2", "chunk3"} {
-		step(t, chunk, func() bool { return clean.count(t, chunk) == 1 }, func() error {
+		fencetest.Told(t, chunk, func() bool { return clean.count(t, chunk) == 1 }, func() error {
 			return s.write(t.Context(), c, chunk, "v", nil)
 		})
 	}
-	step(t, "finish", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.State == fence.Done }, func() error {
+	fencetest.Told(t, "finish", func() bool { r, err := clean.f.Row(t.Context(), job); return err == nil && r.State == fence.Done }, func() error {
 		return s.f.Finish(t.Context(), c)
 	})
 	for _, chunk := range []string{"chunk1", "chunk2", "chunk3"} {
@@ -36,25 +37,6 @@ func work(t *testing.T, s, clean *store) {
 			t.Fatalf("%s was written %d times", chunk, n)
 		}
 	}
-}
-
-// step demands that do tells the truth about what it did.
-func step(t *testing.T, name string, done func() bool, do func() error) {
-	t.Helper()
-	for range 3 {
-		err := do()
-		switch {
-		case errors.Is(err, fence.ErrUnknown):
-			t.Fatalf("%s: not settled: %v", name, err)
-		case err == nil && !done():
-			t.Fatalf("%s: said to be done, but was not", name)
-		case err != nil && done():
-			t.Fatalf("%s: done, but said %v", name, err)
-		case err == nil:
-			return
-		}
-	}
-	t.Fatalf("%s: one loss, and it failed three times", name)
 }
 
 func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
