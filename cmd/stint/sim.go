@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -88,8 +89,12 @@ func simList(asJSON bool) error {
 		return report.JSON(os.Stdout, all)
 	}
 	return result(func(out *bufio.Writer) {
+		width := 0
 		for _, s := range all {
-			fmt.Fprintf(out, "%-20s %s\n", s.Name, s.Title)
+			width = max(width, len(s.Name))
+		}
+		for _, s := range all {
+			fmt.Fprintf(out, "%-*s  %s\n", width, s.Name, s.Title)
 		}
 	})
 }
@@ -193,7 +198,7 @@ func (o *simRunFlags) load(name string, change script.Change) (*script.Script, e
 	if err != nil {
 		return nil, err
 	}
-	return script.Parse(strings.TrimSuffix(name, ".txt"), string(text), change)
+	return script.Parse(name, string(text), change)
 }
 
 func (o *simRunFlags) run(name string) error {
@@ -216,16 +221,25 @@ func (o *simRunFlags) run(name string) error {
 			return err
 		}
 	}
-	if err := o.show(r, variants, change); err != nil {
+	var plain *play.Result
+	if (s.Changed || o.seed != 0) && !o.json {
+		if s, err = o.load(name, script.Change{}); err != nil {
+			return err
+		}
+		plain = play.Run(s, play.Options{Detail: o.detail})
+	}
+	if err := o.show(r, variants, plain, change); err != nil {
 		return err
 	}
-	if missing := r.Missing(); len(missing) > 0 && !s.Changed && o.seed == 0 {
+	if missing := r.Missing(); len(missing) > 0 && !r.Script.Changed && o.seed == 0 {
 		return &report.Problem{Code: 1, What: "the scenario's figures did not come out: " + strings.Join(missing, "; ")}
 	}
 	return nil
 }
 
-func (o *simRunFlags) show(r *play.Result, variants []*play.Result, change script.Change) error {
+// show writes a run, and beside it either its variants, or, where it is changed
+// itself, whether that made a difference to the plain one.
+func (o *simRunFlags) show(r *play.Result, variants []*play.Result, plain *play.Result, change script.Change) error {
 	return result(func(out *bufio.Writer) {
 		if o.json {
 			out.Write(render.JSON(r))
@@ -238,7 +252,10 @@ func (o *simRunFlags) show(r *play.Result, variants []*play.Result, change scrip
 			out.WriteString(render.Lines(r))
 		}
 		fmt.Fprintf(out, "\n%s\n%s%s", render.Facts(r), render.Close(r), render.Compare(r, variants))
-		if r.Script.Changed || o.seed != 0 {
+		if plain != nil {
+			if bytes.Equal(render.JSON(r), render.JSON(plain)) {
+				fmt.Fprintf(out, "\nNothing is different from: %s\n", plain.Script.Command(0, nil, 0))
+			}
 			fmt.Fprintf(out, "\nAgain: %s\n", r.Script.Command(o.seed, change.Set, change.Without))
 		}
 	})

@@ -19,7 +19,7 @@ func Close(r *play.Result) string {
 	s = append(s, harms(r)...)
 	if off := r.Script.Without; off != 0 {
 		for _, rule := range off.Each() {
-			s = append(s, fmt.Sprintf("The rule %s was off: %s.", rule, meaning[rule]))
+			s = append(s, fmt.Sprintf("The rule %s was off: then %s.", rule, meaning[rule]))
 		}
 	}
 	s = append(s, Verdict(r))
@@ -165,27 +165,27 @@ func Verdict(r *play.Result) string {
 
 // meaning says what is missing without each rule.
 var meaning = map[protocol.Rules]string{
-	protocol.RuleFence:           "the store let in every write, whatever its token",
-	protocol.RuleEqual:           "the store refused an equal token, and so the holder's own second write",
-	protocol.RuleRaiseFirst:      "a new holder read the row before it raised the fence, and worked from what it had read",
-	protocol.RuleMargin:          "a holder stopped only when its lease ended, with nothing left for clocks that differ in rate",
-	protocol.RuleMonotonic:       "a holder timed its lease on its wall clock, which can be set back",
-	protocol.RuleSentAt:          "a holder counted its lease from the answer, although the lock service counts from earlier",
-	protocol.RuleConditional:     "a release deleted the key whoever it belonged to by then",
-	protocol.RuleSecondSighting:  "the sweeper gave back what it saw for the first time",
-	protocol.RuleExactOwner:      "the sweeper's write did not depend on the owner that it had seen",
-	protocol.RuleMarkerWithRaise: "the claim's marker was a write of its own, after the raise",
-	protocol.RuleClockFree:       "a claimant compared its wall clock with a time that another machine's clock had written",
-	protocol.RuleBump:            "the restored lock service went on counting where the backup stood",
-	protocol.RuleKeepToken:       "a release deleted the item, and the counter with it",
-	protocol.RulePredecessor:     "every candidate watched the leader's key",
-	protocol.RuleHandoverWait:    "the new writer did not wait out the old one's lease",
-	protocol.RuleFullLength:      "a new leader did not restart the leases at their full length",
-	protocol.RuleBeat:            "the heartbeats said nothing of the work",
-	protocol.RuleNonce:           "the fence compared numbers only, so two grants with one number were the same to it",
-	protocol.RuleSequence:        "the store did not count a holder's transactions, so a repeated one was carried out again",
-	protocol.RuleFloor:           "a grant out of order left no floor for those who were passed",
-	protocol.RuleClearCheckpoint: "a renewal left an older checkpoint in the log",
+	protocol.RuleFence:           "the store lets in every write, whatever its token",
+	protocol.RuleEqual:           "the store refuses an equal token, and so the holder's own second write",
+	protocol.RuleRaiseFirst:      "a new holder reads the row before it raises the fence, and works from what it has read",
+	protocol.RuleMargin:          "a holder stops only when its lease ends, with nothing left for clocks that differ in rate",
+	protocol.RuleMonotonic:       "a holder times its lease on its wall clock, which can be set back",
+	protocol.RuleSentAt:          "a holder counts its lease from the answer, although the lock service counts from earlier",
+	protocol.RuleConditional:     "a release deletes the key whoever it belongs to by then",
+	protocol.RuleSecondSighting:  "a sweeper gives back what it sees for the first time",
+	protocol.RuleExactOwner:      "a sweeper's write does not depend on the owner that it has seen",
+	protocol.RuleMarkerWithRaise: "the claim's marker is a write of its own, after the raise",
+	protocol.RuleClockFree:       "a claimant compares its wall clock with a time that another machine's clock has written",
+	protocol.RuleBump:            "a restored lock service goes on counting where the backup stood",
+	protocol.RuleKeepToken:       "a release deletes the item, and the counter with it",
+	protocol.RulePredecessor:     "every candidate watches the leader's key",
+	protocol.RuleHandoverWait:    "a new writer does not wait out the old one's lease",
+	protocol.RuleFullLength:      "a new leader does not restart the leases at their full length",
+	protocol.RuleBeat:            "the heartbeats say nothing of the work",
+	protocol.RuleNonce:           "the fence compares numbers only, so two grants with one number are the same to it",
+	protocol.RuleSequence:        "the store does not count a holder's transactions, so a repeated one is carried out again",
+	protocol.RuleFloor:           "a grant out of order leaves no floor for those who were passed",
+	protocol.RuleClearCheckpoint: "a renewal leaves an older checkpoint in the log",
 }
 
 // Meaning says what is missing without a rule.

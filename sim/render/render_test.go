@@ -150,3 +150,26 @@ func TestACrowdIsOneLine(t *testing.T) {
 		t.Errorf("lines:\n%s", text)
 	}
 }
+
+// TestTheHeadSaysWhatWasSet: what to notice is told of the file's own values.
+func TestTheHeadSaysWhatWasSet(t *testing.T) {
+	text := "# A title.\n# What to notice: nothing.\nset pause 15s\nlock raft\nwho A worker\nat 1 A pause $pause\n"
+	for _, c := range []struct {
+		change script.Change
+		want   string
+	}{
+		{script.Change{}, ""},
+		{
+			script.Change{Set: []script.Value{{Name: "pause", Text: "5s"}, {Name: "delay", Text: "1ms"}}, Without: protocol.RuleFence},
+			"\n\nWithout: fence.\n\nSet: pause=5s in place of 15s, delay=1ms.\n\nWhat to notice is said of the scenario without this change.",
+		},
+	} {
+		s, err := script.Parse("x", text, c.change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := Head(s), "A title.\n\nWhat to notice: nothing."+c.want; got != want {
+			t.Errorf("the head is\n%s\nand not\n%s", got, want)
+		}
+	}
+}

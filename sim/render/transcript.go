@@ -59,7 +59,8 @@ func orNothing(s string) string {
 	return s
 }
 
-// Head is the scenario's title and what to notice, and what is switched off.
+// Head is the scenario's title and what to notice, and what is switched off or
+// set: what to notice tells of the scenario as it stands in its file.
 func Head(s *script.Script) string {
 	text := fill(s.Title, 80)
 	if s.Notice != "" {
@@ -67,6 +68,20 @@ func Head(s *script.Script) string {
 	}
 	if s.Without != 0 {
 		text += "\nWithout: " + s.Without.String() + ".\n"
+	}
+	var set []string
+	for _, was := range s.Was {
+		one := was.Name + "=" + s.Setting(was.Name)
+		if was.Text != "" {
+			one += " in place of " + was.Text
+		}
+		set = append(set, one)
+	}
+	if len(set) > 0 {
+		text += "\n" + fill("Set: "+strings.Join(set, ", ")+".", 80)
+	}
+	if s.Changed && s.Notice != "" {
+		text += "\n" + fill("What to notice is said of the scenario without this change.", 80)
 	}
 	return strings.TrimRight(text, "\n")
 }

@@ -48,8 +48,9 @@ type Script struct {
 	Events   []Expect // lines that the log must have
 	Figures  []Figure // facts that must come out
 	Variants []Variant
-	Want     string // the transcript in the file
-	Changed  bool   // a setting or a rule is not the file's own
+	Want     string  // the transcript in the file
+	Changed  bool    // a setting or a rule is not the file's own
+	Was      []Value // the file's own values of the settings that are replaced; empty: its default
 
 	used []string // settings that a line refers to
 	text string   // the whole file, to read it again with a change

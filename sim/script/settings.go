@@ -107,6 +107,7 @@ func (s *Script) change(c Value) error {
 		return err
 	}
 	i := slices.IndexFunc(s.Settings, func(v Value) bool { return v.Name == c.Name })
+	s.Was = append(s.Was, Value{c.Name, s.Setting(c.Name)})
 	switch {
 	case i >= 0:
 		s.Settings[i] = c
