@@ -134,7 +134,7 @@ func (o *simExploreFlags) nothing(r explore.Report, stopped bool) error {
 		}
 		fmt.Fprintf(out, "No promise was broken: %s, in %v.\n", progressLine(r, o.runs), r.Took.Round(10*time.Millisecond))
 		if stopped {
-			fmt.Fprintf(out, "Stopped early. To go on: stint sim explore --seed %d%s\n", o.seed+r.Runs, o.flags())
+			fmt.Fprintf(out, "Stopped early. To go on: stint sim explore --runs %d --seed %d%s\n", o.runs-r.Runs, o.seed+r.Runs, o.flags())
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 	"github.com/stint-dev/stint/cmd/stint/internal/settings"
@@ -52,6 +53,26 @@ type measured struct {
 	Twice   int     `json:"twice"`
 }
 
+// called is a row's name.
+func called(without string) string {
+	if without == "" {
+		return "every rule on"
+	}
+	return "without " + without
+}
+
+// progress is one line on a terminal, and nil elsewhere.
+func (o *simLossFlags) progress(without protocol.Rules) func(done int) {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return nil
+	}
+	return func(done int) {
+		if done%10 == 0 {
+			fmt.Fprintf(os.Stderr, "\r\x1b[K%s: %d of %d worlds ", called(without.String()), done, o.runs)
+		}
+	}
+}
+
 func (o *simLossFlags) measure(ctx context.Context) error {
 	if o.runs < 1 || o.runs > 1_000_000 {
 		return report.Usage("--runs is from 1 to 1000000", "see: stint sim loss --help")
@@ -66,7 +87,7 @@ func (o *simLossFlags) measure(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		s, err := loss.Measure(ctx, o.seed, o.runs, without)
+		s, err := loss.Measure(ctx, o.seed, o.runs, without, o.progress(without))
 		if err != nil {
 			return err
 		}
@@ -76,17 +97,16 @@ func (o *simLossFlags) measure(ctx context.Context) error {
 		})
 	}
 	stopped := ctx.Err() != nil
+	if o.progress(0) != nil {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
 	if o.json {
 		return report.JSON(os.Stdout, all)
 	}
 	return result(func(out *bufio.Writer) {
 		fmt.Fprintf(out, "%-14s %7s %7s %14s %8s %8s %13s\n", "", "worlds", "done", "stood still", "worst", "grants", "charged twice")
 		for _, m := range all {
-			name := "every rule on"
-			if m.Without != "" {
-				name = "without " + m.Without
-			}
-			fmt.Fprintf(out, "%-14s %7d %7d %12.1f s %6.1f s %8.1f %13d\n", name, m.Worlds, m.Done, m.Still, m.Worst, m.Grants, m.Twice)
+			fmt.Fprintf(out, "%-14s %7d %7d %12.1f s %6.1f s %8.1f %13d\n", called(m.Without), m.Worlds, m.Done, m.Still, m.Worst, m.Grants, m.Twice)
 		}
 		if stopped {
 			fmt.Fprintln(out, "Stopped early.")

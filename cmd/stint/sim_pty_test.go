@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,4 +97,33 @@ func TestCtrlCWhileAWorldIsShrunkKeepsTheFinding(t *testing.T) {
 	again := w.start(strings.Fields(command)...)
 	again.expect(1)
 	has(t, strings.Split(again.out.String(), "\n"), `^BROKEN: no two holders are inside their stop times`)
+}
+
+// Whoever stops a search is told how to do the rest of it, not some other number.
+func TestCtrlCTellsHowToGoOnWithTheRest(t *testing.T) {
+	w := newWorld(t)
+	m := w.startOnTerminal("stint", "sim", "explore", "--runs", "50000000", "--seed", "7", "--workers", "1")
+	m.shows(` of 50000000 worlds, `)
+	m.types("\x03")
+	m.expect(0)
+	said := regexp.MustCompile(`No promise was broken: (\d+) of 50000000 worlds(?s:.*)To go on: stint sim explore --runs (\d+) --seed (\d+)\r?\n`).FindStringSubmatch(m.out.String())
+	if said == nil {
+		t.Fatalf("it does not say how to go on:\n%s", m.out.String())
+	}
+	var n [3]int
+	for i := range n {
+		n[i], _ = strconv.Atoi(said[i+1])
+	}
+	if n[0] < 1 || n[0]+n[1] != 50_000_000 || n[2] != 7+n[0] {
+		t.Errorf("%d worlds are done, and it goes on with %d from seed %d", n[0], n[1], n[2])
+	}
+}
+
+// What takes long says how far it is, on a terminal.
+func TestLongMeasurementsShowHowFarTheyAre(t *testing.T) {
+	w := newWorld(t)
+	m := w.startOnTerminal("stint", "sim", "loss", "--runs", "10")
+	m.shows(`every rule on: 10 of 10 worlds `)
+	m.shows(`without beat: 10 of 10 worlds `)
+	m.expect(0)
 }

@@ -10,9 +10,9 @@ import (
 // SearchOptions bound an exhaustive search.
 type SearchOptions struct {
 	SmallConfig
-	Steps    int // events on a path
-	States   int // that are visited at most
-	Progress func(Searched)
+	Steps    int            // events on a path
+	States   int            // that are visited at most
+	Progress func(Searched) // is called now and then, with what was visited so far
 }
 
 // Searched is what a search has seen.
@@ -38,11 +38,15 @@ func Search(ctx context.Context, o SearchOptions) Searched {
 	out := Searched{States: 1}
 	for len(level) > 0 && out.Steps < o.Steps {
 		var next [][]move
-		for _, path := range level {
+		for n, path := range level {
 			if ctx.Err() != nil || len(seen) >= o.States {
 				out.States = len(seen)
 				out.Took = authority.BootClock{}.Now().Sub(began)
 				return out
+			}
+			if n%1000 == 999 && o.Progress != nil { // a level may take minutes
+				out.States = len(seen)
+				o.Progress(out)
 			}
 			for _, m := range replay(o.SmallConfig, path, false).moves() {
 				longer := append(path[:len(path):len(path)], m)

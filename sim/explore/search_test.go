@@ -60,3 +60,20 @@ func TestASearchEndsWithItsContext(t *testing.T) {
 		t.Errorf("%d states were visited after the end", r.States)
 	}
 }
+
+// A level of a large world may take minutes: it is told on the way, too.
+func TestASearchTellsHowFarItIs(t *testing.T) {
+	o := everything(0)
+	o.Steps = 6
+	var told []Searched
+	o.Progress = func(s Searched) { told = append(told, s) }
+	r := Search(context.Background(), o)
+	if len(told) < o.Steps+3 {
+		t.Errorf("it was told %d times in %d levels and %d states", len(told), r.Steps, r.States)
+	}
+	for i := 1; i < len(told); i++ {
+		if told[i].States < told[i-1].States || told[i].Steps < told[i-1].Steps {
+			t.Errorf("%+v was told after %+v", told[i], told[i-1])
+		}
+	}
+}

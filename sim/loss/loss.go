@@ -42,8 +42,9 @@ func (s Sum) Each(d time.Duration) time.Duration {
 }
 
 // Measure runs the worlds of some seeds without some rules. It ends early with
-// its context.
-func Measure(ctx context.Context, seed uint64, runs int, without protocol.Rules) (Sum, error) {
+// its context. After each world it calls progress, if that is not nil, with how
+// many have been run.
+func Measure(ctx context.Context, seed uint64, runs int, without protocol.Rules, progress func(int)) (Sum, error) {
 	var s Sum
 	for n := range uint64(runs) {
 		if ctx.Err() != nil {
@@ -54,6 +55,9 @@ func Measure(ctx context.Context, seed uint64, runs int, without protocol.Rules)
 			return s, fmt.Errorf("seed %d: %w", seed+n, err)
 		}
 		s.add(play.Run(sc, play.Options{Seed: seed + n}))
+		if progress != nil {
+			progress(s.Worlds)
+		}
 	}
 	return s, nil
 }

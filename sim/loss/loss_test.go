@@ -14,9 +14,13 @@ import (
 func TestARuleThatCostsTimeOnlyHasAMeasuredLoss(t *testing.T) {
 	const worlds = 16
 	measure := func(without protocol.Rules) Sum {
-		s, err := Measure(context.Background(), 0, worlds, without)
+		told := 0
+		s, err := Measure(context.Background(), 0, worlds, without, func(n int) { told += n })
 		if err != nil {
 			t.Fatal(err)
+		}
+		if told != worlds*(worlds+1)/2 {
+			t.Errorf("the progress that was told adds up to %d", told)
 		}
 		if s.Worlds != worlds || s.Twice != 0 {
 			t.Fatalf("without %v: %d worlds, %d charged twice", without, s.Worlds, s.Twice)
