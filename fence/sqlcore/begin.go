@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -130,19 +131,29 @@ func refusal(err error) bool {
 
 // explain says what a definite failure means.
 func (e *Engine) explain(what string, err error) error {
+	done := e.undone(what)
 	switch e.d.kind(err) {
 	case missing:
-		return e.errorf("%s: nothing was written: %w. The fence's table is missing, or lacks a column: run Migrate once, on the database that holds the data", what, err)
+		return e.errorf("%s: %s: %w. The fence's table is missing, or lacks a column: run Migrate once, on the database that holds the data", what, done, err)
 	case readOnly:
-		return e.errorf("%s: nothing was written: %w. The server takes no writes: it is a standby, or another server was made the primary. Connect to that one "+
-			"(for PostgreSQL: all hosts in the DSN and target_session_attrs=read-write); it may be repeated", what, err)
+		return e.errorf("%s: %s: %w. The server takes no writes: it is a standby, or another server was made the primary. Connect to that one "+
+			"(for PostgreSQL: all hosts in the DSN and target_session_attrs=read-write); it may be repeated", what, done, err)
 	case denied:
-		return e.errorf("%s: nothing was written: %w. Grant what is missing; see docs/sql.md, \"Rights\"", what, err)
+		return e.errorf("%s: %s: %w. Grant what is missing; see docs/sql.md, \"Rights\"", what, done, err)
 	}
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrBlocked) {
 		return e.errorf("%s: %w", what, err)
 	}
-	return e.errorf("%s: nothing was written: %w", what, err)
+	return e.errorf("%s: %s: %w", what, done, err)
+}
+
+// undone says what is left of a call that failed for sure. MariaDB commits with
+// every statement that makes a table or a procedure.
+func (e *Engine) undone(what string) string {
+	if e.d.unlock != "" && strings.HasPrefix(what, migrating) {
+		return "what was made so far stays, and repeating it is harmless"
+	}
+	return "nothing was written"
 }
 
 // backoff waits between tries: 1 ms, doubled up to 100 ms, less up to a half by

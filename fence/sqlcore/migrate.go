@@ -10,12 +10,14 @@ import (
 	"github.com/stint-dev/stint/fence"
 )
 
+const migrating = "migrate " // in errors, before the table
+
 // Migrate makes the tables and functions, or brings those of an older version
 // up to date. Where all is there already, it only reads (not on SQLite). It is
 // harmless to repeat, and when many processes do it at once. It refuses tables of a newer version
 // than it knows.
 func (e *Engine) Migrate(ctx context.Context) error {
-	what := "migrate " + e.o.Table
+	what := migrating + e.o.Table
 	latest := int64(len(e.d.migrate))
 	if err := e.notInside(); err != nil {
 		return e.errorf("%s: %w", what, err)
