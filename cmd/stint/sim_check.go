@@ -108,14 +108,29 @@ func (o *simCheckFlags) check(ctx context.Context) error {
 	return nil
 }
 
+// checked is a search in JSON.
+type checked struct {
+	States  int         `json:"states"`
+	Tried   int         `json:"tried"`
+	Steps   int         `json:"steps"`
+	Whole   bool        `json:"whole"`
+	Stopped bool        `json:"stopped"`
+	Took    float64     `json:"seconds"`
+	Broken  *checkBroke `json:"broken"`
+}
+
+type checkBroke struct {
+	Promise string   `json:"promise"`
+	Why     string   `json:"why"`
+	Story   []string `json:"story"` // of a shortest path
+}
+
 func (o *simCheckFlags) show(r explore.Searched, stopped bool) error {
 	return result(func(out *bufio.Writer) {
 		if o.json {
-			all := map[string]any{
-				"states": r.States, "tried": r.Paths, "steps": r.Steps, "whole": r.Whole, "stopped": stopped, "seconds": r.Took.Seconds(), "broken": nil,
-			}
+			all := checked{States: r.States, Tried: r.Paths, Steps: r.Steps, Whole: r.Whole, Stopped: stopped, Took: r.Took.Seconds()}
 			if r.Broken != nil {
-				all["broken"] = map[string]any{"promise": r.Broken.Promise, "why": r.Broken.Why, "story": r.Story}
+				all.Broken = &checkBroke{r.Broken.Promise, r.Broken.Why, r.Story}
 			}
 			json.NewEncoder(out).Encode(all) // the writer keeps its error
 			return
