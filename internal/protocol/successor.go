@@ -15,7 +15,7 @@ type SuccessorConfig struct {
 	Margin  time.Duration // the old writers', at least
 	Wait    time.Duration // from the answer to the flip to the first write; zero: LeastWait
 	Timeout time.Duration // of one request
-	Without Rules         // handover-wait
+	Without Rules         // handover-wait; margin: the old writers had none
 }
 
 // LeastWait is the shortest safe wait: an old writer that refreshed its right at
@@ -69,6 +69,9 @@ type Successor struct {
 
 // NewSuccessor makes a machine that waits for Start.
 func NewSuccessor(cfg SuccessorConfig) *Successor {
+	if cfg.Without.Has(RuleMargin) {
+		cfg.Margin = 0
+	}
 	if cfg.Wait == 0 {
 		cfg.Wait = cfg.LeastWait()
 	}

@@ -111,3 +111,21 @@ func TestTheLeastWait(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWithoutAMarginTheLeastWaitIsTheWholeLease: the old writers went on to the
+// end of theirs.
+func TestWithoutAMarginTheLeastWaitIsTheWholeLease(t *testing.T) {
+	c := SuccessorConfig{Nonce: "f-1", Longest: 10 * sec, Margin: 2 * sec, Timeout: sec}
+	for without, from := range map[Rules]time.Duration{0: 8 * sec, RuleMargin: 10 * sec} {
+		c.Without = without
+		s := NewSuccessor(c)
+		s.Step(0, Start{})
+		s.Step(0, Flipped{Try: 1, Grant: epoch4})
+		if out := s.Step(at(from), Tick{}); has[Raise](out) {
+			t.Errorf("without %v it raises at %v", without, from)
+		}
+		if out := s.Step(at(from+time.Second/20), Tick{}); !has[Raise](out) {
+			t.Errorf("without %v it still waits at %v: %v", without, from+time.Second/20, out)
+		}
+	}
+}

@@ -141,13 +141,6 @@ func (w *Writer) ended(e protocol.End) {
 	}
 }
 
-func (w *Writer) margin() time.Duration {
-	if w.stage.Without.Has(protocol.RuleMargin) {
-		return 0
-	}
-	return w.cfg.Times.Margin
-}
-
 func (w *Writer) stops(why string) {
 	w.stage.log(w.m, world.Event{What: "stops-writing", Name: w.cfg.Name, Epoch: uint64(w.grant.Token), Why: why})
 }
@@ -186,7 +179,7 @@ func (w *Writer) raise(reply func(error)) {
 // Promote makes it the successor.
 func (w *Writer) Promote() {
 	w.s = protocol.NewSuccessor(protocol.SuccessorConfig{
-		Nonce: fmt.Sprintf("%s%d", w.m.Name, w.m.Epoch()+1), Longest: w.cfg.Times.Length, Margin: w.margin(),
+		Nonce: fmt.Sprintf("%s%d", w.m.Name, w.m.Epoch()+1), Longest: w.cfg.Times.Length, Margin: w.cfg.Times.Margin,
 		Wait: w.cfg.Wait, Timeout: w.cfg.Times.Timeout, Without: w.stage.Without,
 	})
 	w.step(protocol.Start{})
