@@ -31,6 +31,8 @@ func child(task string) {
 	switch task {
 	case "write":
 		err = writeChunks(os.Getenv(dsnEnv), os.Getenv(argEnv))
+	case "sweep":
+		err = sweepAndDie(os.Getenv(dsnEnv), os.Getenv(argEnv))
 	case "serve":
 		err = serve(os.Stdin, os.Stdout)
 	default:
