@@ -14,7 +14,8 @@ import (
 
 const beatLong = `Run inside the command of "stint run --watchdog": gives one sign of life, so that
 the lease goes on being renewed. It sends WATCHDOG=1 to NOTIFY_SOCKET, as
-systemd-notify does, and works under systemd as well.
+systemd-notify does, and works under systemd as well (NotifyAccess=all). It ends
+when the sign has been read, or after two seconds.
 
 With --extend the next sign is expected within that time, for a step that takes
 longer than --watchdog: at most 24h. The sign after it ends the extension.`
@@ -40,7 +41,7 @@ func beat(extend time.Duration) error {
 	if extend > 0 {
 		state += fmt.Sprintf("\nEXTEND_TIMEOUT_USEC=%d", extend.Microseconds())
 	}
-	err := notify.Try(state)
+	err := notify.Deliver(state)
 	switch {
 	case err == nil:
 		return nil

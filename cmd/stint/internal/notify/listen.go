@@ -17,9 +17,10 @@ type Server struct {
 	hear func(Message)
 	done chan struct{}
 
-	mu  sync.Mutex // held from the reading of a datagram until it was heard
-	buf []byte
-	oob []byte
+	mu   sync.Mutex // held from the reading of a datagram until it was heard
+	buf  []byte
+	oob  []byte
+	most int // datagrams that are taken at once
 }
 
 // Listen makes the socket and hears until Close. hear is called by one goroutine
@@ -34,7 +35,7 @@ func Listen(path string, hear func(Message)) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{conn: conn, hear: hear, done: make(chan struct{}),
-		buf: make([]byte, longest), oob: make([]byte, unix.CmsgSpace(mostFiles*4))}
+		most: mostQueued, buf: make([]byte, longest), oob: make([]byte, unix.CmsgSpace(mostFiles*4))}
 	go s.read()
 	return s, nil
 }
@@ -42,6 +43,9 @@ func Listen(path string, hear func(Message)) (*Server, error) {
 const (
 	longest   = 4096 // as systemd reads
 	mostFiles = 253  // that the kernel lets through with one datagram
+	// mostQueued is more than a socket's queue holds (net.unix.max_dgram_qlen is
+	// 10, or 512 under systemd).
+	mostQueued = 4096
 )
 
 func (s *Server) read() {
@@ -49,32 +53,33 @@ func (s *Server) read() {
 	raw, err := s.conn.SyscallConn()
 	for err == nil {
 		err = raw.Read(func(fd uintptr) bool {
-			s.drain(int(fd))
-			return false
+			return !s.drain(int(fd)) // while there is more, it is not waited for
 		})
 	}
 }
 
 // Drain hears what was said before it was called: whoever judges a silence calls
-// it first, for its own process may have been frozen meanwhile.
+// it first, for its own process may have been frozen meanwhile. It ends even if
+// more is said all the time.
 func (s *Server) Drain() {
 	if raw, err := s.conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { s.drain(int(fd)) })
 	}
 }
 
-// drain takes all that is there, without waiting. A file that comes along is
-// closed at once: that is what BARRIER=1 waits for, and nothing is kept here.
-func (s *Server) drain(fd int) {
+// drain takes what is there, without waiting, and tells whether that was all. A
+// file that comes along is closed at once: that is what BARRIER=1 waits for, and
+// nothing is kept here.
+func (s *Server) drain(fd int) (all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
+	for range s.most {
 		n, oobn, flags, _, err := unix.Recvmsg(fd, s.buf, s.oob, unix.MSG_DONTWAIT|recvFlags)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			return
+			return true
 		}
 		files := filesIn(s.oob[:oobn])
 		if flags&unix.MSG_TRUNC == 0 {
@@ -84,6 +89,7 @@ func (s *Server) drain(fd int) {
 			_ = syscall.Close(f)
 		}
 	}
+	return false
 }
 
 func filesIn(oob []byte) (files []int) {

@@ -33,6 +33,49 @@ func Try(state string) error {
 	return err
 }
 
+// Deliver is Try, and waits until the manager has read it, for two seconds at most:
+// systemd asks the kernel whose word it is, and hears nobody who has ended since.
+// See sd_notify_barrier(3).
+func Deliver(state string) error {
+	c, err := dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	until := time.Now().Add(patience)
+	_ = c.SetWriteDeadline(until)
+	if _, err := c.Write([]byte(state)); err != nil {
+		return err
+	}
+	barrier(c, until) // if that is not understood, it was sent all the same
+	return nil
+}
+
+// barrier waits until all that was said before has been read: then the manager
+// closes the end of a pipe that it is sent.
+func barrier(c *net.UnixConn, until time.Time) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	end := unix.UnixRights(int(w.Fd()))
+	raw, err := c.SyscallConn()
+	if err == nil {
+		var sent error
+		err = raw.Write(func(fd uintptr) bool {
+			sent = unix.Sendmsg(int(fd), []byte("BARRIER=1"), end, nil, 0)
+			return sent != unix.EAGAIN && sent != unix.EINTR
+		})
+		err = errors.Join(err, sent)
+	}
+	_ = w.Close()
+	if err == nil {
+		_ = r.SetReadDeadline(until)
+		_, _ = r.Read(make([]byte, 1)) // ends when nobody has the other end any more
+	}
+}
+
 // Offer is Try for those who must not wait for a manager that is busy: then there
 // is an error, and nothing was said.
 func Offer(state string) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,5 +179,96 @@ func TestAnOfferWaitsForNobody(t *testing.T) {
 	}
 	if err := Offer("READY=1"); err != nil {
 		t.Errorf("a manager that has caught up: %v", err)
+	}
+}
+
+// A command that never stops talking does not keep whoever judges it.
+func TestADrainEndsAlthoughThereIsAlwaysMore(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "n"))
+	var heard, enough atomic.Int64
+	s, err := Listen(os.Getenv("NOTIFY_SOCKET"), func(Message) {
+		if heard.Add(1); enough.Load() == 0 {
+			Send("STATUS=one more")
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Send("STATUS=the first")
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.Drain()
+	}()
+	select {
+	case <-drained:
+	case <-time.After(20 * time.Second):
+		t.Errorf("it goes on after %d datagrams", heard.Load())
+	}
+	enough.Store(1)
+	s.Close()
+	<-drained
+}
+
+// What is left by a drain that ends early is heard without a further word.
+func TestWhatADrainLeavesIsHeardByItself(t *testing.T) {
+	s, h := listening(t)
+	s.mu.Lock() // nothing is heard meanwhile
+	for range 3 {
+		if err := Try("WATCHDOG=1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.most = 1
+	s.mu.Unlock()
+	for end := time.Now().Add(20 * time.Second); len(h.list()) < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of 3 were heard", len(h.list()))
+		}
+	}
+}
+
+// systemd does not hear a process that has ended before it was read.
+func TestWhatIsDeliveredWasReadBeforeItsSenderGoesOn(t *testing.T) {
+	dir, err := os.MkdirTemp("", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "n")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	_ = manager.SetReadDeadline(time.Now().Add(20 * time.Second))
+	t.Setenv("NOTIFY_SOCKET", path)
+	done := make(chan error, 1)
+	go func() { done <- Deliver("WATCHDOG=1") }()
+	var files []int
+	for _, want := range []string{"WATCHDOG=1", "BARRIER=1"} {
+		b, oob := make([]byte, 100), make([]byte, 100)
+		n, oobn, _, _, err := manager.ReadMsgUnix(b, oob)
+		if err != nil || string(b[:n]) != want {
+			t.Fatalf("read %q, %v; want %q", b[:n], err, want)
+		}
+		files = append(files, filesIn(oob[:oobn])...)
+	}
+	select {
+	case err := <-done:
+		t.Errorf("it went on before: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if len(files) != 1 {
+		t.Fatalf("%d files came along; want 1", len(files))
+	}
+	_ = unix.Close(files[0])
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
