@@ -31,6 +31,18 @@ func (e *etcdFlags) dial() (*etcdlease.Servers, error) {
 	return s, nil
 }
 
+// ask has one question put to the nodes, in a bounded time.
+func (e *etcdFlags) ask(question func(ctx context.Context, s *etcdlease.Servers) error) error {
+	s, err := e.dial()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	return question(ctx, s)
+}
+
 // unread is what the nodes did not tell.
 func (e *etcdFlags) unread(s *etcdlease.Servers, what string, err error) error {
 	return e.problem(what, "nothing was changed", s.ExplainRead(err), err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stint-dev/stint/backends/etcdlease"
 	"github.com/stint-dev/stint/cmd/stint/internal/etcdnode"
 	"github.com/stint-dev/stint/cmd/stint/internal/report"
 )
@@ -37,19 +38,14 @@ func serveUserCommand() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var o, ls, rm, passwd userFlags
-	add := &cobra.Command{
+	add := o.withPassword(o.ofOne(&cobra.Command{
 		Use:   "add NAME",
 		Short: "Make a user, or change its password",
 		Long:  serveUserAddLong,
 		Example: `  stint serve user add root --password-file root.pw
   stint serve user add billing --password-file billing.pw \
       --authority 'etcd://root@127.0.0.1:2379?password-file=/etc/stint/root.pw'`,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(_ *cobra.Command, args []string) error { return o.add(args[0]) },
-	}
-	o.etcdFlags.flags(add.Flags())
-	add.Flags().StringVar(&o.password, "password-file", "", "file with the password, one line")
+	}, o.add))
 	c.AddCommand(add, ls.listCommand(), rm.removeCommand(), passwd.passwdCommand())
 	return c
 }
@@ -67,15 +63,12 @@ func (o *userFlags) add(name string) error {
 	case name == etcdnode.Root:
 		return report.Usage("root needs --password-file", "see: stint serve user add --help")
 	}
-	s, err := o.dial()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
+	return o.ask(func(ctx context.Context, s *etcdlease.Servers) error { return o.addTo(ctx, s, name, password) })
+}
+
+func (o *userFlags) addTo(ctx context.Context, s *etcdlease.Servers, name, password string) error {
 	out := report.NewPrinter(os.Stderr)
-	err = etcdnode.AddUser(ctx, s.Client, name, password, s.Prefix)
+	err := etcdnode.AddUser(ctx, s.Client, name, password, s.Prefix)
 	if errors.Is(err, etcdnode.ErrNoRoot) {
 		return &report.Problem{Code: report.ExitConfig, What: "users are not set up on these nodes", Data: "nothing was changed",
 			Do: "make the first one: stint serve user add root --password-file FILE"}

@@ -43,43 +43,35 @@ func (o *userFlags) listCommand() *cobra.Command {
 }
 
 func (o *userFlags) removeCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:               "rm NAME",
-		Short:             "Take a user away",
-		Long:              serveUserRmLong,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(_ *cobra.Command, args []string) error { return o.remove(args[0]) },
-	}
+	return o.ofOne(&cobra.Command{Use: "rm NAME", Short: "Take a user away", Long: serveUserRmLong}, o.remove)
+}
+
+func (o *userFlags) passwdCommand() *cobra.Command {
+	return o.withPassword(o.ofOne(&cobra.Command{Use: "passwd NAME", Short: "Give a user another password", Long: serveUserPasswdLong}, o.passwd))
+}
+
+// ofOne is a command about one user.
+func (o *userFlags) ofOne(c *cobra.Command, run func(name string) error) *cobra.Command {
+	c.Args, c.ValidArgsFunction = exactly("NAME"), cobra.NoFileCompletions
+	c.RunE = func(_ *cobra.Command, args []string) error { return run(args[0]) }
 	o.etcdFlags.flags(c.Flags())
 	return c
 }
 
-func (o *userFlags) passwdCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:               "passwd NAME",
-		Short:             "Give a user another password",
-		Long:              serveUserPasswdLong,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(_ *cobra.Command, args []string) error { return o.passwd(args[0]) },
-	}
-	o.etcdFlags.flags(c.Flags())
+func (o *userFlags) withPassword(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&o.password, "password-file", "", "file with the password, one line")
 	return c
 }
 
 func (o *userFlags) list(asJSON bool) error {
-	s, err := o.dial()
-	if err != nil {
+	var users []etcdnode.User
+	if err := o.ask(func(ctx context.Context, s *etcdlease.Servers) (err error) {
+		if users, err = etcdnode.Users(ctx, s.Client); err != nil {
+			return o.unread(s, "the users could not be listed", err)
+		}
+		return nil
+	}); err != nil {
 		return err
-	}
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	users, err := etcdnode.Users(ctx, s.Client)
-	if err != nil {
-		return o.unread(s, "the users could not be listed", err)
 	}
 	if asJSON {
 		return report.JSON(os.Stdout, users)
@@ -113,15 +105,11 @@ func (o *userFlags) remove(name string) error {
 	if name == etcdnode.Root {
 		return report.Usage("root cannot be taken away: nobody could look after the users any more", "see: stint serve user rm --help")
 	}
-	s, err := o.dial()
-	if err != nil {
+	if err := o.ask(func(ctx context.Context, s *etcdlease.Servers) error {
+		err := etcdnode.RemoveUser(ctx, s.Client, name)
+		return o.noUser(s, name, "the user could not be taken away", err)
+	}); err != nil {
 		return err
-	}
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	if err := etcdnode.RemoveUser(ctx, s.Client, name); err != nil {
-		return o.noUser(name, err, func() error { return o.refused(s, "the user could not be taken away", err) })
 	}
 	report.NewPrinter(os.Stderr).Line("%s is no user any more; leases that are held with it end at their stop times", name)
 	return nil
@@ -135,28 +123,26 @@ func (o *userFlags) passwd(name string) error {
 	if err != nil {
 		return err
 	}
-	s, err := o.dial()
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	err = etcdnode.SetPassword(ctx, s.Client, name, password)
-	if err != nil {
-		return o.noUser(name, err, func() error { return o.refused(s, "the password could not be changed", err) })
-	}
-	if err := o.logsIn(ctx, name); err != nil {
+	if err := o.ask(func(ctx context.Context, s *etcdlease.Servers) error {
+		err := etcdnode.SetPassword(ctx, s.Client, name, password)
+		if err := o.noUser(s, name, "the password could not be changed", err); err != nil {
+			return err
+		}
+		return o.logsIn(ctx, name)
+	}); err != nil {
 		return err
 	}
 	report.NewPrinter(os.Stderr).Line("%s has another password", name)
 	return nil
 }
 
-// noUser tells of a user that is not there.
-func (o *userFlags) noUser(name string, err error, otherwise func() error) error {
-	if !errors.Is(err, etcdnode.ErrNoUser) {
-		return otherwise()
+// noUser tells of a user that is not there, or of another reason.
+func (o *userFlags) noUser(s *etcdlease.Servers, name, what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, etcdnode.ErrNoUser):
+		return o.refused(s, what, err)
 	}
 	return &report.Problem{Code: report.ExitConfig, What: "there is no user " + name, Data: "nothing was changed",
 		Do: "see who there is: stint serve user ls"}
