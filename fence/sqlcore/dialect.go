@@ -80,6 +80,7 @@ type dialect struct {
 	numbered bool
 	// holder finds who holds a row, and ends sessions; nil where nobody can.
 	holder holder
+	server server
 	// serial takes the lock that makes migrations one after another; unlock
 	// gives it back where the transaction's end does not.
 	serial, unlock string

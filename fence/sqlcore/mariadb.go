@@ -29,6 +29,7 @@ var mariaDialect = &dialect{
 	admitted:  " + IF((@stint_grants := CONCAT([fence], '.', [nonce])) IS NULL, 0, 0)",
 	around:    aroundMaria,
 	holder:    mariaHolder{},
+	server:    mariaServer,
 	serial:    "SELECT GET_LOCK(CONCAT('stint migrates ', LEFT(SHA1(CONCAT(DATABASE(), '.{t}')), 32)), 60)",
 	unlock:    "SELECT RELEASE_LOCK(CONCAT('stint migrates ', LEFT(SHA1(CONCAT(DATABASE(), '.{t}')), 32)))",
 	migrate:   [][]string{mariaTables, mariaProcedures},

@@ -14,8 +14,9 @@ const migrating = "migrate " // in errors, before the table
 
 // Migrate makes the tables and functions, or brings those of an older version
 // up to date. Where all is there already, it only reads (not on SQLite). It is
-// harmless to repeat, and when many processes do it at once. It refuses tables of a newer version
-// than it knows.
+// harmless to repeat, and when many processes do it at once. It refuses tables of a
+// newer version than it knows, and a server that is older than the dialect or
+// another product.
 func (e *Engine) Migrate(ctx context.Context) error {
 	what := migrating + e.o.Table
 	latest := int64(len(e.d.migrate))
@@ -27,7 +28,11 @@ func (e *Engine) Migrate(ctx context.Context) error {
 	if have, err := e.installed(ctx); err == nil && have == latest && e.o.Own == nil && e.d.serial != "" {
 		return nil
 	}
-	return e.repeat(ctx, what, "", func(ctx context.Context, tx Tx, _ bool) (err error) {
+	var unfit error
+	err := e.repeat(ctx, what, "", func(ctx context.Context, tx Tx, _ bool) (err error) {
+		if unfit, err = e.unfit(ctx, tx); err != nil || unfit != nil {
+			return errors.Join(err, unfit)
+		}
 		unlock, err := e.serial(ctx, tx)
 		if err != nil {
 			return err
@@ -35,6 +40,10 @@ func (e *Engine) Migrate(ctx context.Context) error {
 		defer func() { err = errors.Join(err, unlock()) }()
 		return e.migrate(ctx, tx, latest)
 	})
+	if unfit != nil {
+		return e.errorf("%s: %w. Nothing was written", what, unfit)
+	}
+	return err
 }
 
 // installed is the version of the tables that are there; zero: none.

@@ -28,6 +28,7 @@ var postgresDialect = &dialect{
 	strict:        true,
 	numbered:      true,
 	holder:        postgresHolder{},
+	server:        postgresServer,
 	serial:        "SELECT 1 FROM (SELECT pg_advisory_xact_lock(hashtextextended('stint migrates {t}', 0))) AS waited",
 	migrate:       [][]string{postgresTables, postgresFunctions},
 	adopt:         postgresAdopt,
