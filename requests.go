@@ -13,6 +13,12 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 	ctx, cancel := rt.callContext(s.Deadline)
 	l.addCall(call{op: s.Op, try: s.Try, cancel: cancel})
 	if rt.starter != nil && (s.Op == protocol.OpAcquire || s.Op == protocol.OpRelease) {
+		if rt.carrier == l && rt.carried == nil && rt.begun.Load() == 0 {
+			rt.calls.group.Add(1)
+			rt.begun.Add(1)
+			rt.carried = &errand{ctx, cancel, l, s}
+			return
+		}
 		rt.outbox = append(rt.outbox, job{started, func() { rt.start(ctx, cancel, l, s) }})
 		return
 	}
@@ -24,6 +30,42 @@ func (rt *runtime) send(l *Lease, s protocol.Send) {
 		cancel()
 		rt.post(posted{lease: l, event: a})
 	}})
+}
+
+// errand is a request that is sent by the goroutine which waits for its outcome.
+type errand struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	lease  *Lease
+	send   protocol.Send
+}
+
+// await is drive for a lease's caller, who has nothing else to do until the
+// outcome is there. So where nothing is under way, it also sends the request that
+// its event leads to: nobody else has to be woken for it, and nobody to tell it.
+// When ctx is done first, givenUp is called, and has to end the request. One that
+// is to be sent although ctx is done is left to others.
+func (rt *runtime) await(ctx context.Context, p posted, givenUp func(*errand)) bool {
+	carrier := p.lease
+	if ctx.Err() != nil {
+		carrier = nil
+	}
+	e, ok := rt.put(p, rt.alone(), carrier)
+	if e == nil {
+		return ok
+	}
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { givenUp(e) })()
+	}
+	a := protocol.Answer{Op: e.send.Op, Try: e.send.Try}
+	if a.Err = notSent(e.ctx); a.Err == nil {
+		rt.call(e.ctx, e.lease, e.send, &a)
+	}
+	e.cancel()
+	rt.begun.Add(-1)
+	rt.drive(posted{lease: e.lease, event: a})
+	rt.calls.group.Done()
+	return true
 }
 
 // start begins a request that nobody waits for.

@@ -50,6 +50,8 @@ type runtime struct {
 	renewals []renewal         // the same, where many go as one
 	early    []*Lease          // room for joinEarly
 	out      *protocol.Out     // room for a step; nil while it is in use
+	carrier  *Lease            // whose caller is turning, and may send its request: see await
+	carried  *errand           // which is this one
 
 	// settle, where a test sets it, waits until everything else has come to
 	// rest: then what is due at one instant is all in the inbox, and Order
@@ -90,7 +92,10 @@ func newRuntime(a authority.Authority, c clock.Clock) (*runtime, error) {
 }
 
 // post hands an event to the loop. It reports false once the runtime is closed.
-func (rt *runtime) post(p posted) bool { return rt.put(p, false) }
+func (rt *runtime) post(p posted) bool {
+	_, ok := rt.put(p, false, nil)
+	return ok
+}
 
 // drive is post for those who wait for what comes of it, or hold nothing that a
 // callback of the user's might want. Where requests are only begun, so that a
@@ -98,15 +103,21 @@ func (rt *runtime) post(p posted) bool { return rt.put(p, false) }
 // that spares two changes between goroutines, which count for who does one thing
 // after the other. Among many, the loop hears more in one turn.
 func (rt *runtime) drive(p posted) bool {
-	return rt.put(p, rt.starter != nil && rt.settle == nil && rt.begun.Load() == 0)
+	_, ok := rt.put(p, rt.alone(), nil)
+	return ok
 }
 
-func (rt *runtime) put(p posted, mayTurn bool) bool {
+// alone reports whether nothing is under way where a turn waits for nothing.
+func (rt *runtime) alone() bool {
+	return rt.starter != nil && rt.settle == nil && rt.begun.Load() == 0
+}
+
+func (rt *runtime) put(p posted, mayTurn bool, carrier *Lease) (*errand, bool) {
 	p.at = rt.clock.Now()
 	rt.mu.Lock()
 	if rt.ended || rt.closed && (p.event == protocol.Start{}) {
 		rt.mu.Unlock()
-		return false
+		return nil, false
 	}
 	rt.inbox = append(rt.inbox, p)
 	busy := rt.turning // then whoever is looks again
@@ -115,33 +126,38 @@ func (rt *runtime) put(p posted, mayTurn bool) bool {
 	switch {
 	case busy:
 	case mayTurn:
-		rt.turns(turnsAside, false)
+		rt.carrier = carrier
+		return rt.turns(turnsAside, false), true
 	default:
 		rt.ring()
 	}
-	return true
+	return nil, true
 }
 
 // turnsAside bounds what a goroutine that posts does for others.
 const turnsAside = 4
 
 // turns is the loop's work: until there is nothing to hear, or so many turns,
-// after which the loop goes on. Only who has set turning may call it.
-func (rt *runtime) turns(most int, byLoop bool) {
+// after which the loop goes on. Only who has set turning may call it. It returns
+// the request that the caller is to send, if that is the carrier: then the rest is
+// the loop's, too.
+func (rt *runtime) turns(most int, byLoop bool) *errand {
 	for n := 1; ; n++ {
 		rt.turn()
 		rt.mu.Lock()
 		left := len(rt.inbox) > 0
-		if left && n < most {
+		if left && n < most && rt.carried == nil {
 			rt.mu.Unlock()
 			continue
 		}
+		e := rt.carried
+		rt.carrier, rt.carried = nil, nil
 		rt.turning = false
 		if left || !byLoop && (rt.rung || rt.closed) { // closed: is this the end?
 			rt.ring()
 		}
 		rt.mu.Unlock()
-		return
+		return e
 	}
 }
 

@@ -171,7 +171,8 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, err)
 	}
 	l, result := c.newLease(ctx, name, wait)
-	if !c.rt.drive(posted{lease: l, event: protocol.Start{}}) {
+	givenUp := func(*errand) { c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}}) }
+	if !c.rt.await(ctx, posted{lease: l, event: protocol.Start{}}, givenUp) {
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, ErrClosed)
 	}
 	select {
@@ -179,7 +180,7 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 		return l.orNil(err)
 	case <-ctx.Done():
 	}
-	c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}})
+	givenUp(nil) // once more does no harm
 	if err := <-result; err != nil {
 		return nil, err
 	}

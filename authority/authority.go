@@ -68,7 +68,8 @@ type Queuer interface {
 // begin what Acquire and Release do, return at once, and call answered with the
 // outcome, exactly once and soon after ctx is done at the latest: from any
 // goroutine, also before they return. answered does not block, and may begin
-// further requests.
+// further requests. Where one is alone, who waits for it calls Acquire or Release
+// instead: they return soon after ctx is done, too.
 type Starter interface {
 	StartAcquire(ctx context.Context, r Request, answered func(Grant, error))
 	StartRelease(ctx context.Context, g Grant, answered func(error))
