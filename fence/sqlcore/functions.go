@@ -81,11 +81,19 @@ func protectPostgres(table, name, column string) []string {
 	bare := table[strings.LastIndex(table, ".")+1:]
 	drop := "DROP TRIGGER IF EXISTS " + bare + "_stint ON " + table
 	if column != "" {
-		return []string{drop, "CREATE TRIGGER " + bare + "_stint BEFORE INSERT OR UPDATE OR DELETE ON " + table +
+		return []string{hasColumn(table, column), drop, "CREATE TRIGGER " + bare + "_stint BEFORE INSERT OR UPDATE OR DELETE ON " + table +
 			" FOR EACH ROW EXECUTE FUNCTION {f}_protect('', '" + column + "')"}
 	}
 	return []string{drop, "CREATE TRIGGER " + bare + "_stint BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON " + table +
 		" FOR EACH STATEMENT EXECUTE FUNCTION {f}_protect(" + name + ")"}
+}
+
+// hasColumn fails where the table has no such column. MariaDB refuses the trigger
+// then; PostgreSQL would take it, and the trigger then refuse every write. The
+// trigger looks a column up as it is spelled here, capital letters and all.
+func hasColumn(table, column string) string {
+	return "DO $stint$ BEGIN IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = '" + table + "'::regclass AND attname = '" + column +
+		"' AND attnum > 0 AND NOT attisdropped) THEN RAISE EXCEPTION 'table " + table + " has no column \"" + column + "\"' USING ERRCODE = '42703'; END IF; END $stint$"
 }
 
 func protectMaria(table, name, column string) (all []string) {

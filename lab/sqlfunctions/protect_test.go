@@ -2,6 +2,7 @@ package sqlfunctions
 
 import (
 	"database/sql"
+	"strings"
 	"testing"
 
 	"github.com/stint-dev/stint/fence"
@@ -108,6 +109,21 @@ func TestARowMayNameItsOwnFence(t *testing.T) {
 			refused(t, s.inTx(t, s.db, s.call("stint_admit", g[0], g[1]), take), "SF005")
 		}
 		must(t, s.inTx(t, s.db, s.call("stint_admit", job, "7.a"), s.call("stint_admit", other.Name, "8.b"), take))
+	})
+}
+
+// A trigger that names no column of the table would refuse every write to it.
+func TestATriggerOfAColumnThatIsNotThereIsRefused(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *store) {
+		for _, column := range []string{"jobb", "xmin"} {
+			all, err := s.f.ProtectSQL("invoices", "", column)
+			must(t, err)
+			if err := s.inTx(t, s.db, all...); err == nil || !strings.Contains(err.Error(), column) {
+				t.Errorf("column %s: %v", column, err)
+			}
+		}
+		s.exec(t, insert) // no trigger is left
 	})
 }
 
