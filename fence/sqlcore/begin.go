@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -97,6 +96,9 @@ func (e *Engine) tooLate(ctx context.Context, a *Attempt, last blocked, err erro
 		return fmt.Errorf("%w until the context ended (%w): nothing was written. %s (the driver's last word: %v)",
 			ErrBusy, context.Cause(ctx), last.by, last.err)
 	}
+	if errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
 	return fmt.Errorf("%w (the last word was: %w)", context.Cause(ctx), err)
 }
 
@@ -131,10 +133,13 @@ func refusal(err error) bool {
 
 // explain says what a definite failure means.
 func (e *Engine) explain(what string, err error) error {
-	done := e.undone(what)
+	done := "nothing was written"
+	if _, half := errors.AsType[halfway](err); half {
+		done = "what was made so far stays, and repeating it is harmless"
+	}
 	switch e.d.kind(err) {
 	case missing:
-		return e.errorf("%s: %s: %w. The fence's table is missing, or lacks a column: run Migrate once, on the database that holds the data", what, done, err)
+		return e.errorf("%s: %s: %w. The fence's table is missing, or lacks a column: run Migrate (stint migrate URL) once, on the database that holds the data", what, done, err)
 	case readOnly:
 		return e.errorf("%s: %s: %w. The server takes no writes: it is a standby, or another server was made the primary. Connect to that one "+
 			"(for PostgreSQL: all hosts in the DSN and target_session_attrs=read-write); it may be repeated", what, done, err)
@@ -145,15 +150,6 @@ func (e *Engine) explain(what string, err error) error {
 		return e.errorf("%s: %w", what, err)
 	}
 	return e.errorf("%s: %s: %w", what, done, err)
-}
-
-// undone says what is left of a call that failed for sure. MariaDB commits with
-// every statement that makes a table or a procedure.
-func (e *Engine) undone(what string) string {
-	if e.d.unlock != "" && strings.HasPrefix(what, migrating) {
-		return "what was made so far stays, and repeating it is harmless"
-	}
-	return "nothing was written"
 }
 
 // backoff waits between tries: 1 ms, doubled up to 100 ms, less up to a half by

@@ -10,15 +10,13 @@ import (
 	"github.com/stint-dev/stint/fence"
 )
 
-const migrating = "migrate " // in errors, before the table
-
 // Migrate makes the tables and functions, or brings those of an older version
 // up to date. Where all is there already, it only reads (not on SQLite). It is
 // harmless to repeat, and when many processes do it at once. It refuses tables of a
 // newer version than it knows, and a server that is older than the dialect or
 // another product.
 func (e *Engine) Migrate(ctx context.Context) error {
-	what := migrating + e.o.Table
+	what := "migrate " + e.o.Table
 	latest := int64(len(e.d.migrate))
 	if err := e.notInside(); err != nil {
 		return e.errorf("%s: %w", what, err)
@@ -29,7 +27,8 @@ func (e *Engine) Migrate(ctx context.Context) error {
 		return nil
 	}
 	var unfit error
-	err := e.repeat(ctx, what, "", func(ctx context.Context, tx Tx, _ bool) (err error) {
+	made := false // or on its way
+	fn := func(ctx context.Context, tx Tx) (err error) {
 		if unfit, err = e.unfit(ctx, tx); err != nil || unfit != nil {
 			return errors.Join(err, unfit)
 		}
@@ -38,21 +37,40 @@ func (e *Engine) Migrate(ctx context.Context) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
-		return e.migrate(ctx, tx, latest)
-	})
+		return e.migrate(ctx, tx, latest, &made)
+	}
+	err := e.again(ctx, what, func(ctx context.Context) (Outcome, error) {
+		how, err := e.begin(ctx, new(Attempt), fn)
+		if err != nil && made && e.d.unlock != "" {
+			err = halfway{err}
+		}
+		return how, err
+	}, func() {})
 	if unfit != nil {
 		return e.errorf("%s: %w. Nothing was written", what, unfit)
 	}
 	return err
 }
 
-// installed is the version of the tables that are there; zero: none.
+// installed is the version of the tables that are there; zero: none, or not all.
 func (e *Engine) installed(ctx context.Context) (have int64, err error) {
 	err = e.plain(ctx, func() error { return one(ctx, e.db, e.q.version, nil, &have) })
+	if err == nil { // the fence's own table may have been dropped beside it
+		err = e.plain(ctx, func() error { return e.readable(ctx, e.db) })
+	}
 	if err != nil && (errors.Is(err, errNoRow) || e.d.kind(err) == missing) {
 		return 0, nil
 	}
 	return have, err
+}
+
+// readable looks whether the fence's table has all of its columns.
+func (e *Engine) readable(ctx context.Context, from Tx) error {
+	_, err := e.query(ctx, from, e.q.read, "")
+	if errors.Is(err, errNoRow) {
+		return nil
+	}
+	return err
 }
 
 // serial waits for others who migrate.
@@ -75,11 +93,20 @@ func (e *Engine) serial(ctx context.Context, tx Tx) (unlock func() error, err er
 	}, nil
 }
 
-// migrate brings the tables from whatever version they have to the latest.
-func (e *Engine) migrate(ctx context.Context, tx Tx, latest int64) error {
+// migrate brings the tables from whatever version they have to the latest. made is
+// set once a statement may have made something.
+func (e *Engine) migrate(ctx context.Context, tx Tx, latest int64, made *bool) error {
+	run := func(s string) error {
+		_, err := tx.Exec(ctx, s)
+		*made = *made || err == nil || ctx.Err() != nil || e.db.Dead(err) || e.d.kind(err) == cut
+		if err != nil {
+			err = fmt.Errorf("%w, in: %s", err, firstLine(s))
+		}
+		return err
+	}
 	for _, s := range e.version(0) { // makes the version's own row
-		if _, err := tx.Exec(ctx, s); err != nil {
-			return fmt.Errorf("%w, in: %s", err, firstLine(s))
+		if err := run(s); err != nil {
+			return err
 		}
 	}
 	var have int64
@@ -91,18 +118,30 @@ func (e *Engine) migrate(ctx context.Context, tx Tx, latest int64) error {
 	}
 	for v := int(max(have, 1)); v < len(e.d.migrate); v++ {
 		for _, s := range e.version(v) {
-			if _, err := tx.Exec(ctx, s); err != nil {
-				return fmt.Errorf("%w, in: %s", err, firstLine(s))
+			if err := run(s); err != nil {
+				return err
 			}
 		}
 	}
-	_, err := tx.Exec(ctx, e.q.setVersion, latest, latest)
+	err := e.readable(ctx, tx)
+	switch {
+	case err == nil:
+		_, err = tx.Exec(ctx, e.q.setVersion, latest, latest)
+	case e.d.kind(err) == missing: // not %w: to migrate is no remedy
+		err = fmt.Errorf("table %s is there, but not as it was made: %v. Restore it, or drop it and %s; then every fence is forgotten", e.o.Table, err, e.d.filler(e.o)("{m}"))
+	}
 	return err
 }
 
+// halfway is the error of a migration of which a part stands: MariaDB commits with
+// every statement that makes a table or a procedure.
+type halfway struct{ error }
+
+func (h halfway) Unwrap() error { return h.error }
+
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s[max(0, strings.Index(s, "CREATE")):], "\n")
-	return line
+	return strings.TrimSuffix(line, " (")
 }
 
 // version gives the statements of one version. In a table of the caller's the

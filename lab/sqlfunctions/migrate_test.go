@@ -80,6 +80,40 @@ func TestTablesOfANewerVersionAreRefused(t *testing.T) {
 	})
 }
 
+// Nothing is called up to date that is not there.
+func TestATableThatWasDroppedOrAlteredIsNoticed(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *store) {
+		s.exec(t, "ALTER TABLE stint_fence DROP COLUMN mark")
+		if err := s.f.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "not as it was made") {
+			t.Errorf("without a column Migrate says %v", err)
+		}
+		s.exec(t, "DROP TABLE stint_fence")
+		must(t, s.f.Migrate(t.Context()))
+		s.raise(t, grant(7, "a"))
+		must(t, s.inTx(t, s.db, s.call("stint_admit", job, "7.a")))
+	})
+}
+
+// MariaDB keeps what a migration has made before it failed; what failed before
+// that has made nothing.
+func TestAMigrationThatFailsSaysWhatStays(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *store) {
+		says := func(f *store, want string) {
+			t.Helper()
+			if err := f.f.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Migrate says %v; want %q", err, want)
+			}
+		}
+		says(with(t, s.at, s.at.As("nobody_"+s.at.Name, "", s.at.Addr(), ""), sqlfence.Options{}), "nothing was written")
+		if !s.postgres() {
+			s.exec(t, "CREATE TABLE half_fence_meta (k INT)") // the third statement fails
+			says(with(t, s.at, s.at.DSN(), sqlfence.Options{Table: "half_fence"}), "what was made so far stays")
+		}
+	})
+}
+
 // The program's own user may have no right to make tables, nor to see others.
 func TestAUserWithFewRightsUsesAFenceThatIsThere(t *testing.T) {
 	t.Parallel()
