@@ -31,6 +31,7 @@ func TestTheFenceOfADatabaseServer(t *testing.T) {
 			server := n.URL(n.Database())
 			t.Run("is raised before the command and finished after it", func(t *testing.T) { raisedAndFinished(t, newWorld(t), server) })
 			t.Run("records a key with DONE", func(t *testing.T) { recordedWithDone(t, newWorld(t), server) })
+			t.Run("outlives a restart of the server at the command's end", func(t *testing.T) { restartedAtTheEnd(t, newWorld(t), server, n) })
 			t.Run("is migrated for a user who may make no tables", func(t *testing.T) { migratedForAnother(t, newWorld(t), server, kind) })
 			t.Run("is opened without showing a password", func(t *testing.T) { wrongPassword(t, newWorld(t), server) })
 		})
@@ -108,6 +109,30 @@ func recordedWithDone(t *testing.T, w *world, server string) {
 	a.expect(76)
 	if by, err := f.RecordedBy(ctx, "once", "b"); by != "" || err != nil {
 		t.Errorf("it was recorded %s (%v)", by, err)
+	}
+}
+
+// What is done is recorded, though the server is away when the command ends.
+func restartedAtTheEnd(t *testing.T, w *world, server string, n *sqlnode.Node) {
+	a := w.start("run", "away", "--fence", server, "--once", "a", "--log-format", "json", "--", "sh", "-c", "echo >held; until [ -e go ]; do sleep 0.01; done; echo >ended")
+	w.content("held")
+	if err := n.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.make("go")
+	w.content("ended")
+	if err := n.Restart(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	a.expect(0)
+	for line := range strings.Lines(a.out.String()) {
+		if !strings.HasPrefix(line, "{") {
+			t.Errorf("not a message of stint's: %q", line)
+		}
+	}
+	w.run("run", "away", "--fence", server, "--once", "a", "--skip-exit-code", "9", "--", "true").expect(9)
+	if r := w.row(server, "away"); r.State != fence.Done {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *session) alreadyDone(f *fenceurl.Store, claim fence.Claim) error {
 	}
 	s.out.Line("%s of %s is done already, %s: the command was not started", s.once, report.Name(s.name), report.Clean(by))
 	if f != nil { // the raise has made the claim RUNNING again
-		if err := s.finish(f, claim); err != nil {
+		if err := s.finish(f, claim, false); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
@@ -49,25 +50,47 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 	return nil, claim, p
 }
 
-// finish marks the job DONE, and records the key of --once with it. The command
-// has done its work either way.
-func (s *session) finish(f *fenceurl.Store, claim fence.Claim) error {
-	ctx, cancel := context.WithTimeout(context.Background(), cleanup)
+// finish marks the job DONE, and records the key of --once with it. A store that
+// cannot be reached for a moment (its server is restarted) is tried again while the
+// lease is kept. started: the command has done its work either way.
+func (s *session) finish(f *fenceurl.Store, claim fence.Claim, started bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), max(cleanup, min(s.times.TTL, time.Minute)))
 	defer cancel()
-	var err error
-	if s.once == "" {
-		err = f.Finish(ctx, claim)
-	} else {
-		err = f.FinishOnce(ctx, claim, s.once, holder(s.argv[0]))
+	for {
+		var err error
+		if s.once == "" {
+			err = f.Finish(ctx, claim)
+		} else {
+			err = f.FinishOnce(ctx, claim, s.once, holder(s.argv[0]))
+		}
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, fence.ErrStale) || !f.Unreachable(err) {
+			return s.notDone(err, started)
+		}
+		s.held.Beat()
+		select {
+		case <-ctx.Done():
+			return s.notDone(err, started)
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
+}
+
+func (s *session) notDone(err error, started bool) error {
+	stale := errors.Is(err, fence.ErrStale)
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fence.ErrStale):
+	case stale && started:
 		return s.lost(err, "the command ended with exit code 0, but another holder was admitted to the store before that: what it wrote late was refused")
-	default:
-		return &report.Problem{Code: report.ExitService, What: "the job could not be marked DONE", Err: err,
-			Data: "the command ended with exit code 0 and its writes stand; its claim stays RUNNING, so a sweeper will give the job out again",
-			Do:   "run the job again, or finish the claim by hand"}
+	case stale:
+		return s.lost(err, "the command was not started")
 	}
+	p := &report.Problem{Code: report.ExitService, What: "the job could not be marked DONE", Err: err,
+		Data: "the command ended with exit code 0 and its writes stand; its claim stays RUNNING, so a sweeper will give the job out again",
+		Do:   "run the job again, or finish the claim by hand"}
+	if !started {
+		p.Data = "the command was not started, since " + s.once + " is done; the claim stays RUNNING"
+	}
+	return p
 }

@@ -177,7 +177,7 @@ func (s *session) work(lease *stint.Lease, f *fenceurl.Store, claim fence.Claim)
 	case code != 0:
 		return exitCode(code)
 	case f != nil:
-		err = s.finish(f, claim)
+		err = s.finish(f, claim, true)
 	case s.once != "":
 		err = s.record(lease)
 	}

@@ -89,6 +89,7 @@ func mysqlConfig(u *url.URL) (*mysql.Config, error) {
 		port = "3306"
 	}
 	c.Net, c.Addr, c.DBName = "tcp", net.JoinHostPort(u.Hostname(), port), u.Path[1:]
+	c.Logger = &mysql.NopLogger{} // every error comes back; what is written to standard error is stint's
 	c.User = u.User.Username()
 	c.Passwd, _ = u.User.Password()
 	return c, nil
