@@ -53,7 +53,7 @@ func parse(raw string) (target, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil { // the parser's error repeats its input, and with it a password
-		return bad("the URL cannot be read")
+		return bad("the URL cannot be read (a space in it is written %20, a '#' %23, a '/' in a password %2F, a '%' %25)")
 	}
 	if sqlurl.Is(u.Scheme) {
 		return server(u, bad)

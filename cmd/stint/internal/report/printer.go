@@ -135,6 +135,9 @@ func (p *Printer) wipe() string {
 // comes from another machine.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
+		if r == '\t' { // of a driver that lists the addresses it has tried
+			return ' '
+		}
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			return '?'
 		}

@@ -46,6 +46,15 @@ func TestQuietStillTellsErrors(t *testing.T) {
 	}
 }
 
+// Drivers indent the second line of an error by a tab.
+func TestATabIsASpace(t *testing.T) {
+	var b bytes.Buffer
+	(&Printer{out: stream{w: &b}}).Line("no server:\n\tat one\tor two")
+	if want := "stint: no server:\nstint:  at one or two\n"; b.String() != want {
+		t.Errorf("%q; want %q", b.String(), want)
+	}
+}
+
 // A holder's description comes from another machine.
 func TestAHolderCannotMoveTheCursor(t *testing.T) {
 	s := authority.State{Name: "k", Held: true, Holder: "\x1b[2Jevil\nforged", Grant: fence.Grant{Token: 1, Nonce: "n"}}
