@@ -159,7 +159,8 @@ func exactly(names ...string) cobra.PositionalArgs {
 
 const exitCodesHelp = `Exit codes of stint itself:
    64  the command line is wrong
-   69  the authority or the fence could not be used
+   69  the authority or the fence could not be used; or CMD has succeeded, and
+       that could not be recorded (the message says which)
    75  the lease is held by another (-n, or -w ran out); -E changes it
    76  the lease could not be kept: the command was ended; or it gave no sign of
        life (--watchdog)

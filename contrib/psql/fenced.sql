@@ -1,7 +1,9 @@
 -- A job whose writes are fenced, in psql:
 --
---   stint run billing -- psql "$DATABASE_URL" -f fenced.sql
+--   STINT_FENCE="$DATABASE_URL" stint run billing -- sh -c 'psql "$DATABASE_URL" -f fenced.sql'
 --
+-- With STINT_FENCE (or --fence) stint raises first, and ends the session of a
+-- predecessor that froze inside its transaction; a raise in SQL would wait for it.
 -- stint gives STINT_NAME and STINT_GRANT to what it runs. The functions come from
 -- `stint migrate postgres://...`. A refusal ends psql with exit code 3.
 \set ON_ERROR_STOP on

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""A job whose writes are fenced, in Python's standard client for PostgreSQL.
+"""A job whose writes are fenced, in Python's standard client for PostgreSQL
+(psycopg2; on Debian the package python3-psycopg2).
 
-    stint run billing -- ./fenced.py
+    STINT_FENCE="$DATABASE_URL" stint run billing -- ./fenced.py
 
+With STINT_FENCE (or --fence) stint raises first, and ends the session of a
+predecessor that froze inside its transaction; a raise in SQL would wait for it.
 stint gives STINT_NAME and STINT_GRANT to what it runs. The functions stint_raise,
 stint_admit and stint_finish come from `stint migrate postgres://...`, in the
 database that holds the data. A refusal has an SQLSTATE that begins with SF.

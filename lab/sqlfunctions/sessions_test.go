@@ -98,6 +98,31 @@ func TestARaiseEndsTheSessionThatHoldsItUp(t *testing.T) {
 	}
 }
 
+// What psql or Python has begun with stint_admit, and then froze; the successor is a
+// program that uses the functions as well, under stint run --fence.
+func TestASessionThatTheFunctionsAdmittedYieldsToARaise(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *store) {
+		must(t, s.inTx(t, s.db, s.call("stint_raise", job, "7.a")))
+		frozen, err := s.db.BeginTx(context.WithoutCancel(t.Context()), nil)
+		must(t, err)
+		defer frozen.Rollback()
+		for _, q := range []string{s.call("stint_admit", job, "7.a"), insert} {
+			_, err = frozen.Exec(q)
+			must(t, err)
+		}
+		s.raise(t, grant(12, "b")) // as stint does, before the program starts
+		must(t, s.inTx(t, s.db, s.call("stint_raise", job, "12.b")))
+		must(t, s.inTx(t, s.db, s.call("stint_admit", job, "12.b"), insert))
+		if _, err = frozen.Exec(insert); err == nil {
+			err = frozen.Commit()
+		}
+		if n := s.count(t); err == nil || n != 1 {
+			t.Errorf("the frozen one says %v; %d invoices", err, n)
+		}
+	})
+}
+
 func TestAStaleRaiseEndsNobody(t *testing.T) {
 	t.Parallel()
 	kinds(t, func(t *testing.T, s *store) {
