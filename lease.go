@@ -171,8 +171,7 @@ func (l *Lease) Beat() {
 // release could not be confirmed yet. If ctx ends first, the release goes on in
 // the background, until the authority has let go by itself.
 func (l *Lease) Release(ctx context.Context) error {
-	// Given up by this goroutine, the release is repeated by the loop.
-	l.c.rt.await(ctx, posted{lease: l, event: protocol.Release{}}, func(e *errand) { e.cancel() })
+	l.c.rt.await(ctx, posted{lease: l, event: protocol.Release{}}, nil)
 	settled := l.whenSettled()
 	select {
 	case <-settled:

@@ -43,9 +43,10 @@ type errand struct {
 // await is drive for a lease's caller, who has nothing else to do until the
 // outcome is there. So where nothing is under way, it also sends the request that
 // its event leads to: nobody else has to be woken for it, and nobody to tell it.
-// When ctx is done first, givenUp is called, and has to end the request. One that
-// is to be sent although ctx is done is left to others.
-func (rt *runtime) await(ctx context.Context, p posted, givenUp func(*errand)) bool {
+// When ctx is done first, givenUp is called, and has to end the request; nil: it is
+// given up by this goroutine, and repeated by the loop. One that is to be sent
+// although ctx is done is left to others.
+func (rt *runtime) await(ctx context.Context, p posted, givenUp func()) bool {
 	carrier := p.lease
 	if ctx.Err() != nil {
 		carrier = nil
@@ -54,8 +55,11 @@ func (rt *runtime) await(ctx context.Context, p posted, givenUp func(*errand)) b
 	if e == nil {
 		return ok
 	}
+	if givenUp == nil {
+		givenUp = e.cancel
+	}
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { givenUp(e) })()
+		defer context.AfterFunc(ctx, givenUp)()
 	}
 	a := protocol.Answer{Op: e.send.Op, Try: e.send.Try}
 	if a.Err = notSent(e.ctx); a.Err == nil {

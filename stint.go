@@ -171,7 +171,7 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, err)
 	}
 	l, result := c.newLease(ctx, name, wait)
-	givenUp := func(*errand) { c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}}) }
+	givenUp := func() { c.rt.post(posted{lease: l, event: protocol.Cancel{Cause: context.Cause(ctx)}}) }
 	if !c.rt.await(ctx, posted{lease: l, event: protocol.Start{}}, givenUp) {
 		return nil, fmt.Errorf("stint: acquiring %q: %w", name, ErrClosed)
 	}
@@ -180,7 +180,7 @@ func (c *Client) acquire(ctx context.Context, name string, wait bool) (*Lease, e
 		return l.orNil(err)
 	case <-ctx.Done():
 	}
-	givenUp(nil) // once more does no harm
+	givenUp() // once more does no harm
 	if err := <-result; err != nil {
 		return nil, err
 	}
