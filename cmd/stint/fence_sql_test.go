@@ -31,6 +31,7 @@ func TestTheFenceOfADatabaseServer(t *testing.T) {
 			server := n.URL(n.Database())
 			t.Run("is raised before the command and finished after it", func(t *testing.T) { raisedAndFinished(t, newWorld(t), server) })
 			t.Run("records a key with DONE", func(t *testing.T) { recordedWithDone(t, newWorld(t), server) })
+			t.Run("is finished by a store that says that it lives", func(t *testing.T) { triedAgain(t, server, n) })
 			t.Run("outlives a restart of the server at the command's end", func(t *testing.T) { restartedAtTheEnd(t, newWorld(t), server, n) })
 			t.Run("is migrated for a user who may make no tables", func(t *testing.T) { migratedForAnother(t, newWorld(t), server, kind) })
 			t.Run("is opened without showing a password", func(t *testing.T) { wrongPassword(t, newWorld(t), server) })
@@ -109,6 +110,57 @@ func recordedWithDone(t *testing.T, w *world, server string) {
 	a.expect(76)
 	if by, err := f.RecordedBy(ctx, "once", "b"); by != "" || err != nil {
 		t.Errorf("it was recorded %s (%v)", by, err)
+	}
+}
+
+// Whoever waits for the server says that it lives: a watchdog's lease must not run
+// out meanwhile.
+func triedAgain(t *testing.T, server string, n *sqlnode.Node) {
+	for _, key := range []string{"", "a"} {
+		f, err := fenceurl.Open(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claim, err := f.Raise(t.Context(), "again"+key, fence.Grant{Token: 7, Nonce: "a"})
+		if err = errors.Join(err, n.Kill()); err != nil {
+			t.Fatal(err)
+		}
+		alive, done := make(chan bool), make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		go func() {
+			done <- f.Done(ctx, claim, key, "me", func() {
+				select {
+				case alive <- true:
+				case <-ctx.Done():
+				}
+			})
+		}()
+		for range 3 {
+			select {
+			case <-alive:
+			case err := <-done:
+				t.Fatalf("key %q: it is not tried again: %v", key, err)
+			case <-ctx.Done():
+				t.Fatalf("key %q: it is not said to live", key)
+			}
+		}
+		if err := n.Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for waits := true; waits; {
+			select {
+			case <-alive:
+			case err = <-done:
+				waits = false
+			}
+		}
+		by, failed := f.RecordedBy(t.Context(), "again"+key, "a")
+		r, missing := f.Row(t.Context(), "again"+key)
+		if err := errors.Join(err, failed, missing); err != nil || r.State != fence.Done || (by != "") != (key != "") {
+			t.Errorf("key %q: %+v, recorded %q: %v", key, r, by, err)
+		}
+		cancel()
+		f.Close()
 	}
 }
 

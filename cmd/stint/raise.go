@@ -56,26 +56,10 @@ func (s *session) raise(lease *stint.Lease) (*fenceurl.Store, fence.Claim, error
 func (s *session) finish(f *fenceurl.Store, claim fence.Claim, started bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), max(cleanup, min(s.times.TTL, time.Minute)))
 	defer cancel()
-	for {
-		var err error
-		if s.once == "" {
-			err = f.Finish(ctx, claim)
-		} else {
-			err = f.FinishOnce(ctx, claim, s.once, holder(s.argv[0]))
-		}
-		if err == nil {
-			return nil
-		}
-		if errors.Is(err, fence.ErrStale) || !f.Unreachable(err) {
-			return s.notDone(err, started)
-		}
-		s.held.Beat()
-		select {
-		case <-ctx.Done():
-			return s.notDone(err, started)
-		case <-time.After(100 * time.Millisecond):
-		}
+	if err := f.Done(ctx, claim, s.once, holder(s.argv[0]), s.held.Beat); err != nil {
+		return s.notDone(err, started)
 	}
+	return nil
 }
 
 func (s *session) notDone(err error, started bool) error {

@@ -70,22 +70,22 @@ func serveStatusCommand() *cobra.Command {
 }
 
 func (e *etcdFlags) status(asJSON bool) error {
-	s, err := e.dial()
+	var st clusterStatus
+	err := e.ask(func(ctx context.Context, s *etcdlease.Servers) error {
+		var err error
+		if st, err = askCluster(ctx, s); err == nil {
+			return nil
+		}
+		if loginMayFail(s, err) {
+			var alive bool
+			if st, alive = e.askApart(ctx); alive {
+				return nil
+			}
+		}
+		return e.unread(s, "the nodes cannot be asked", err)
+	})
 	if err != nil {
 		return err
-	}
-	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
-	defer cancel()
-	st, err := askCluster(ctx, s)
-	if err != nil {
-		var alive bool
-		if loginMayFail(s, err) {
-			st, alive = e.askApart(ctx)
-		}
-		if !alive {
-			return e.unread(s, "the nodes cannot be asked", err)
-		}
 	}
 	if asJSON {
 		err = report.JSON(os.Stdout, st)

@@ -7,18 +7,13 @@ package fenceurl
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 
 	_ "github.com/ncruces/go-sqlite3/driver" // the "sqlite3" driver
 
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/cmd/stint/internal/sqlurl"
-	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
@@ -71,14 +66,6 @@ func (t target) open(raw string) (*sql.DB, sqlfence.Dialect, error) {
 		return nil, 0, fmt.Errorf("fence: %s: %w", authority.Redact(raw), err)
 	}
 	return db, sqlfence.SQLite, nil
-}
-
-// Unreachable tells an error of which the same call, a little later, may be free:
-// the server is not there, is starting, or has cut the connection.
-func (s *Store) Unreachable(err error) bool {
-	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
-		errors.Is(err, fence.ErrUnknown) || s.Retryable(err)
 }
 
 // Close closes the connection.

@@ -3,8 +3,11 @@ package fenceurl
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -90,43 +93,64 @@ func (s *Store) RecordedBy(ctx context.Context, name, key string) (string, error
 	return fmt.Sprintf("by %s (token %d) at %s", by, token, time.UnixMilli(at).Format("2006-01-02 15:04:05")), nil
 }
 
-// FinishOnce sets DONE and records key, in one transaction. Like Finish, it
-// refuses a claim that a later one has followed. Repeating it is harmless.
-func (s *Store) FinishOnce(ctx context.Context, c fence.Claim, key, by string) error {
+// Done sets DONE and, unless key is empty, records key, in one transaction. Like
+// Finish, it refuses a claim that a later one has followed. Repeating it is
+// harmless, so what may be over in a moment (a deadlock, a server that is restarted,
+// a COMMIT whose answer was lost) is tried again until ctx ends; alive is called
+// before each further try.
+func (s *Store) Done(ctx context.Context, c fence.Claim, key, by string, alive func()) error {
 	// The command may have written under the grant, and counted by itself.
 	own, err := fence.Resume(c.Name, c.Grant)
 	if err != nil {
 		return err
 	}
 	for {
-		err = s.InTx(ctx, own, nil, func(tx *sql.Tx) error {
-			var n int
-			err := tx.QueryRowContext(ctx, s.fill(`SELECT COUNT(*) FROM {t}_once WHERE name = ? AND once_key = ?`), s.text(c.Name), s.text(key)).Scan(&n)
-			if err != nil {
-				return err
-			}
-			if n == 0 { // nobody else can add it: the fence's row is locked
-				_, err = tx.ExecContext(ctx, s.fill(`INSERT INTO {t}_once (name, once_key, token, done_by, done_at) VALUES (?, ?, ?, ?, ?)`),
-					s.text(c.Name), s.text(key), int64(c.Grant.Token), by, time.Now().UnixMilli())
-				if err != nil {
-					return err
-				}
-			}
-			return s.FinishTx(ctx, tx, c)
-		})
-		switch {
-		case err == nil, errors.Is(err, fence.ErrCommitted):
-			return nil
-		case ctx.Err() != nil:
-			return err
-		case errors.Is(err, fence.ErrUnknown): // again: it settles first
-		case s.Retryable(err): // a deadlock, a failover: nothing was written
-		default:
+		if key == "" {
+			err = s.Finish(ctx, c)
+		} else {
+			err = s.record(ctx, own, key, by)
+		}
+		if err == nil || ctx.Err() != nil || !s.passes(err) {
 			return err
 		}
+		alive()
 		select {
 		case <-ctx.Done():
+			return err
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// passes tells an error after which the same transaction may come through. The
+// fence's own refusals are final.
+func (s *Store) passes(err error) bool {
+	if errors.Is(err, fence.ErrStale) {
+		return false
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, fence.ErrUnknown) || s.Retryable(err)
+}
+
+func (s *Store) record(ctx context.Context, c fence.Claim, key, by string) error {
+	err := s.InTx(ctx, c, nil, func(tx *sql.Tx) error {
+		var n int
+		err := tx.QueryRowContext(ctx, s.fill(`SELECT COUNT(*) FROM {t}_once WHERE name = ? AND once_key = ?`), s.text(c.Name), s.text(key)).Scan(&n)
+		if err != nil {
+			return err
+		}
+		if n == 0 { // nobody else can add it: the fence's row is locked
+			_, err = tx.ExecContext(ctx, s.fill(`INSERT INTO {t}_once (name, once_key, token, done_by, done_at) VALUES (?, ?, ?, ?, ?)`),
+				s.text(c.Name), s.text(key), int64(c.Grant.Token), by, time.Now().UnixMilli())
+			if err != nil {
+				return err
+			}
+		}
+		return s.FinishTx(ctx, tx, c)
+	})
+	if errors.Is(err, fence.ErrCommitted) {
+		return nil
+	}
+	return err
 }
