@@ -108,7 +108,8 @@ func (f *Fence) AdmitSQL(c fence.Claim) (query string, args []any) { return f.en
 // Retryable tells an error after which the same transaction, run again, may well
 // succeed: a serialization failure or deadlock, a lock that was not to be had in
 // time, a session that the server ended, a server that takes no writes because
-// another is the primary now. fence.ErrUnknown is repeated as well, but as InTx says.
+// another is the primary now, or that takes no connection. fence.ErrUnknown is
+// repeated as well, but as InTx says.
 func (f *Fence) Retryable(err error) bool { return f.engine.Retryable(err) }
 
 // Row reads the row of one name. A missing one matches fence.ErrNoFence.

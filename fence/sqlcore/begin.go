@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -105,7 +106,7 @@ func (e *Engine) tooLate(ctx context.Context, a *Attempt, last blocked, err erro
 // Retryable tells an error after which the same transaction, run again, may well
 // succeed: a serialization failure or deadlock, a lock that was not to be had in
 // time, a session that the server ended, a server that takes no writes because
-// another is the primary now. An error of InTx that matches fence.ErrUnknown is
+// another is the primary now, or that takes no connection. An error of InTx that matches fence.ErrUnknown is
 // repeated as well, but as InTx says.
 func (e *Engine) Retryable(err error) bool {
 	if err == nil || refusal(err) {
@@ -115,7 +116,17 @@ func (e *Engine) Retryable(err error) bool {
 	case busy, timedOut, conflict, cut, readOnly:
 		return true
 	}
-	return errors.Is(err, ErrBusy) || e.db.Dead(err)
+	return errors.Is(err, ErrBusy) || e.db.Dead(err) || refused(err)
+}
+
+// refused tells that no connection came about, so that nothing was sent. A host of
+// whose name nobody knows is a mistake, and stays one.
+func refused(err error) bool {
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && unknown.IsNotFound {
+		return false
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // refusal tells the fence's own answers, which are final.

@@ -1,9 +1,12 @@
 package sqlcore
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stint-dev/stint/fence"
@@ -64,13 +67,14 @@ func TestARefusalIsNeverRetryable(t *testing.T) {
 	e := &Engine{d: postgresDialect, db: noDB{}}
 	for _, err := range []error{
 		nil, &fence.StaleError{}, &fence.RepeatedError{}, fence.ErrNoFence, fence.ErrNotRaised, fence.ErrSequence,
-		fmt.Errorf("%w (%w)", fence.ErrChanged, stateError("40001")), stateError("23505"), errors.New("mine"),
+		fmt.Errorf("%w (%w)", fence.ErrChanged, stateError("40001")), stateError("23505"), errors.New("mine"), context.DeadlineExceeded,
+		&net.OpError{Op: "read", Err: syscall.ECONNRESET}, &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}},
 	} {
 		if e.Retryable(err) {
 			t.Errorf("%v is called retryable", err)
 		}
 	}
-	for _, err := range []error{stateError("40001"), stateError("25006"), fmt.Errorf("x: %w", ErrBusy)} {
+	for _, err := range []error{stateError("40001"), stateError("25006"), fmt.Errorf("x: %w", ErrBusy), fmt.Errorf("x: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})} {
 		if !e.Retryable(err) {
 			t.Errorf("%v is not called retryable", err)
 		}

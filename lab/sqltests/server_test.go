@@ -71,6 +71,9 @@ func TestAServerThatIsKilledAndRestartedBillsNothingTwice(t *testing.T) {
 		for i := range kills {
 			s.awaitChunks(t, i*apart+apart/2)
 			must(t, server.Kill())
+			if _, err := s.f.Raise(t.Context(), "another", grant(9, "c")); !s.f.Retryable(err) {
+				t.Errorf("a server that is down is back in a moment, and this is called final: %v", err)
+			}
 			must(t, server.Restart(background(t)))
 		}
 		must(t, <-done)
