@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -20,7 +19,9 @@ import (
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/fencetest/faultsql"
+	"github.com/stint-dev/stint/fence/fencetest/halt"
 	"github.com/stint-dev/stint/fence/idempotent"
+	"github.com/stint-dev/stint/fence/idempotent/storetest"
 	"github.com/stint-dev/stint/fence/sqlfence"
 	"github.com/stint-dev/stint/lab/sqlservers"
 )
@@ -37,9 +38,9 @@ type order struct {
 	Driver, DSN    string
 	Dialect        sqlfence.Dialect
 	Fence, Effects string // tables
-	Bank           string // the file that stands for the remote side
-	Keys           bool   // which does one effect for each key
-	At             int64  // the moment, from 1, at which the process gets
+	Bank           storetest.Bank
+	Keys           bool  // which does one effect for each key
+	At             int64 // the moment, from 1, at which the process gets
 	Signal         syscall.Signal
 }
 
@@ -60,31 +61,12 @@ func (o order) open(hook faultsql.Hook) (*sql.DB, site, error) {
 	return db, site{f, s}, nil
 }
 
-// pay is the request that the remote side gets: a line with its key.
-func (o order) pay(key string) error {
-	f, err := os.OpenFile(o.Bank, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, key)
-	return errors.Join(err, f.Close())
-}
-
 func (o order) effect(around func()) idempotent.Effect {
 	return idempotent.Effect{Key: key, TakesKeys: o.Keys, Call: func(_ context.Context, key string) (string, error) {
 		around()
 		defer around()
-		return "receipt", o.pay(key)
+		return "receipt", o.Bank.Pay(key)
 	}}
-}
-
-// asked is what the remote side got.
-func (o order) asked() []string {
-	text, err := os.ReadFile(o.Bank)
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(text))
 }
 
 // moments are before and after every request to the database, and before and
@@ -100,11 +82,9 @@ func (m *moments) pass() {
 	if !m.counts.Load() || m.n.Add(1) != m.At {
 		return
 	}
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	_ = syscall.Kill(os.Getpid(), m.Signal)
-	<-continued // the signal may reach another thread first
+	if err := halt.Self(m.Signal); err != nil {
+		panic(err)
+	}
 	m.stopped.Store(true)
 }
 
@@ -158,7 +138,7 @@ func TestAProcessKilledOrStoppedAtAnyStepNeverPaysTwice(t *testing.T) {
 					for reached := true; reached; n++ {
 						o := order{Driver: d.Driver(), DSN: d.DSN(), Dialect: x.dialect, Keys: keys, At: n, Signal: sig,
 							Fence: fmt.Sprintf("fence_%d", tables.Add(1)), Effects: fmt.Sprintf("effects_%d", tables.Add(1)),
-							Bank: filepath.Join(t.TempDir(), "bank")}
+							Bank: storetest.Bank(filepath.Join(t.TempDir(), "bank"))}
 						how, again, err := o.play(t)
 						if err != nil {
 							t.Errorf("moment %d: %v", n, err)
@@ -217,13 +197,21 @@ func (o order) play(t *testing.T) (how string, reached bool, err error) {
 		}
 		reached = err != nil
 	}
-	before := len(o.asked())
+	asked, err := o.Bank.Asked()
+	if err != nil {
+		return "", reached, err
+	}
+	before := len(asked)
 	claim, err := at.f.Raise(ctx, "payments", fence.Grant{Token: 12, Nonce: "b"})
 	if err != nil {
 		return "", reached, err
 	}
 	out, err := idempotent.Do(ctx, at.s, claim, o.effect(func() {}))
-	by := len(o.asked()) - before
+	asked, failed := o.Bank.Asked()
+	if failed != nil {
+		return "", reached, failed
+	}
+	by := len(asked) - before
 	if stopped {
 		ended = true
 		if failed := errors.Join(cmd.Process.Signal(syscall.SIGCONT), cmd.Wait()); failed != nil {
@@ -255,7 +243,10 @@ func stands(pid int, sig syscall.Signal) (stopped bool, err error) {
 // judge looks at all that the remote side got, and at what the second was told; by
 // is how often that one asked.
 func (o order) judge(out idempotent.Outcome, err error, by int) (how string, wrong error) {
-	asked := o.asked()
+	asked, failed := o.Bank.Asked()
+	if failed != nil {
+		return "", failed
+	}
 	for _, k := range asked {
 		if k != key {
 			return "", fmt.Errorf("the remote side got the key %q", k)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"net"
-	"os"
-	"os/signal"
 	"sync/atomic"
 	"syscall"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/stint-dev/stint/fence/fencetest/halt"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
@@ -67,24 +66,11 @@ func (c *stepConn) Write(b []byte) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	if err := c.s.stop(); err != nil {
+	if err := halt.Self(c.s.Signal); err != nil {
 		return n, err
 	}
 	more, err := c.Conn.Write(b[n:])
 	return n + more, err
-}
-
-// stop sends the signal. It may reach another thread first, and this one would
-// go on for a while: it waits here until it is continued.
-func (s *stepper) stop() error {
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	if err := syscall.Kill(syscall.Getpid(), s.Signal); err != nil {
-		return err
-	}
-	<-continued
-	return nil
 }
 
 // stepped opens the place's database with a driver whose writes are counted.

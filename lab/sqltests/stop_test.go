@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest/halt"
 )
 
 // way is how a worker writes.
@@ -131,7 +130,7 @@ func (o order) play(t *testing.T, waits *waits) error {
 	}()
 	if o.Steps.Signal == syscall.SIGKILL {
 		_ = end() // it is dead
-	} else if err := stopped(pid); err != nil {
+	} else if err := halt.Stopped(pid); err != nil {
 		return err
 	}
 	if err := o.succeed(ctx, s, waits); err != nil {
@@ -146,20 +145,6 @@ func (o order) play(t *testing.T, waits *waits) error {
 		}
 	}
 	return s.billedOnce(ctx, o.Copy)
-}
-
-func stopped(pid int) error {
-	var status unix.WaitStatus
-	for {
-		_, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || !status.Stopped() {
-			return fmt.Errorf("the worker is not stopped: %v, %v", status, err)
-		}
-		return nil
-	}
 }
 
 // succeed is the successor's whole job. Its raise comes through within the lock

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,32 +14,21 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/stint-dev/stint/fence"
+	"github.com/stint-dev/stint/fence/fencetest/halt"
 	"github.com/stint-dev/stint/fence/idempotent"
+	"github.com/stint-dev/stint/fence/idempotent/storetest"
 )
 
-// The remote side is a file of another process's making: it outlives the killed
-// one, and gets one line for each request.
-
-func pay(folder, key string) error {
-	f, err := os.OpenFile(filepath.Join(folder, "bank"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, key)
-	return errors.Join(err, f.Close())
-}
+func bank(folder string) storetest.Bank { return storetest.Bank(filepath.Join(folder, "bank")) }
 
 // payments is how often the remote side was asked, with the one key.
 func payments(t *testing.T, folder string) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "bank"))
+	asked, err := bank(folder).Asked()
 	if err != nil {
-		return 0
+		t.Fatal(err)
 	}
-	asked := strings.Fields(string(text))
 	for _, k := range asked {
 		if k != key {
 			t.Errorf("the remote side got the key %q", k)
@@ -63,11 +51,9 @@ func (s *stopper) moment() {
 	if s.left.Add(-1) != 0 {
 		return
 	}
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	_ = syscall.Kill(os.Getpid(), s.signal)
-	<-continued // the signal may reach another thread first
+	if err := halt.Self(s.signal); err != nil {
+		panic(err)
+	}
 	s.stopped.Store(true)
 }
 
@@ -117,7 +103,7 @@ func effect(folder string, keys bool, around func()) idempotent.Effect {
 	return idempotent.Effect{Key: key, Timeout: time.Minute, TakesKeys: keys, Call: func(_ context.Context, key string) (string, error) {
 		around()
 		defer around()
-		return "receipt", pay(folder, key)
+		return "receipt", bank(folder).Pay(key)
 	}}
 }
 
@@ -229,13 +215,8 @@ func start(t *testing.T, folder string, n int, sig syscall.Signal, keys bool) (g
 			_ = cmd.Wait()
 		}
 	})
-	var status unix.WaitStatus
-	_, err := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
-	for err == unix.EINTR {
-		_, err = unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil)
-	}
-	if err != nil || !status.Stopped() {
-		t.Fatalf("moment %d: it is not stopped: %v, %v", n, status, err)
+	if err := halt.Stopped(cmd.Process.Pid); err != nil {
+		t.Fatalf("moment %d: %v", n, err)
 	}
 	return func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGCONT), cmd.Wait()); err != nil {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/fence/fencetest/faultsql"
+	"github.com/stint-dev/stint/fence/fencetest/halt"
 	"github.com/stint-dev/stint/fence/sqlfence"
 )
 
@@ -32,14 +29,7 @@ func writeChunks(dsn, arg string) error {
 	}
 	s, err := openStore(dsn, func(r faultsql.Request, w faultsql.When) error {
 		if r.N == at && int(w) == when {
-			// The signal may reach another thread first, and this one would go on
-			// for a while: it waits here until it is continued.
-			continued := make(chan os.Signal, 1)
-			signal.Notify(continued, syscall.SIGCONT)
-			if err := syscall.Kill(syscall.Getpid(), syscall.Signal(sig)); err != nil {
-				return err
-			}
-			<-continued
+			return halt.Self(syscall.Signal(sig))
 		}
 		return nil
 	})
@@ -99,10 +89,7 @@ func TestAWorkerStoppedAtAnyStepLosesAndRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	held := 0
 	eachStep(t, syscall.SIGSTOP, func(t *testing.T, dsn string, s *store, pid int, wait func() error) {
-		var status unix.WaitStatus
-		if _, err := unix.Wait4(pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
-			t.Fatalf("the worker is not stopped: %v, %v", status, err)
-		}
+		must(t, halt.Stopped(pid))
 		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
 		_, err := s.f.Raise(ctx, job, grant(12, "b"))
 		cancel()
@@ -172,10 +159,7 @@ func TestAProcessStoppedInsideItsTransactionHoldsUpTheOthersWhoAreToldWhy(t *tes
 			cmd := command("write", dsn, fmt.Sprint(3, int(faultsql.After), int(syscall.SIGSTOP)))
 			must(t, cmd.Start())
 			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-			var status unix.WaitStatus
-			if _, err := unix.Wait4(cmd.Process.Pid, &status, unix.WUNTRACED, nil); err != nil || !status.Stopped() {
-				t.Fatalf("the worker is not stopped: %v, %v", status, err)
-			}
+			must(t, halt.Stopped(cmd.Process.Pid))
 			// Another name, another job: the lock is the file's.
 			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer cancel()
