@@ -58,7 +58,7 @@ func TestARoleForThePrefixIsEnough(t *testing.T) {
 	w := withUsers(t, 3)
 	w.user("worker", "p@ss/w:rd", readWrite)
 	a := w.open(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""))
-	o := stint.Options{TTL: 5 * time.Second}
+	o := stint.Options{TTL: 10 * time.Second} // logins take a processor for a while, and this is not about time
 	c, d := w.client(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""), o), w.client(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""), o)
 	l, err := c.Acquire(w.long(), "job")
 	w.must(err)
