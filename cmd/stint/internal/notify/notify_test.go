@@ -150,19 +150,27 @@ func TestAWatchdogForAnotherProcessIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestAnOfferWaitsForNobody(t *testing.T) {
-	dir, err := os.MkdirTemp("", "n")
+// manager is a service manager's end of NOTIFY_SOCKET, which is read by the test.
+func manager(t *testing.T) *net.UnixConn {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "n") // a test's own folder may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "n")
-	busy, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	m, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close()
+	t.Cleanup(func() { m.Close() })
 	t.Setenv("NOTIFY_SOCKET", path)
+	return m
+}
+
+func TestAnOfferWaitsForNobody(t *testing.T) {
+	busy := manager(t)
+	var err error
 	said := 0
 	for err == nil && said < 1e6 {
 		if err = Offer("WATCHDOG=1"); err == nil {
@@ -235,25 +243,14 @@ func TestWhatADrainLeavesIsHeardByItself(t *testing.T) {
 
 // systemd does not hear a process that has ended before it was read.
 func TestWhatIsDeliveredWasReadBeforeItsSenderGoesOn(t *testing.T) {
-	dir, err := os.MkdirTemp("", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "n")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer manager.Close()
-	_ = manager.SetReadDeadline(time.Now().Add(20 * time.Second))
-	t.Setenv("NOTIFY_SOCKET", path)
+	m := manager(t)
+	_ = m.SetReadDeadline(time.Now().Add(20 * time.Second))
 	done := make(chan error, 1)
 	go func() { done <- Deliver("WATCHDOG=1") }()
 	var files []int
 	for _, want := range []string{"WATCHDOG=1", "BARRIER=1"} {
 		b, oob := make([]byte, 100), make([]byte, 100)
-		n, oobn, _, _, err := manager.ReadMsgUnix(b, oob)
+		n, oobn, _, _, err := m.ReadMsgUnix(b, oob)
 		if err != nil || string(b[:n]) != want {
 			t.Fatalf("read %q, %v; want %q", b[:n], err, want)
 		}
