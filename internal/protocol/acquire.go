@@ -68,7 +68,7 @@ func (h *Holder) acquired(a Answer) {
 
 // acquireTrouble pauses before the next try, unless a later one is under way.
 func (h *Holder) acquireTrouble(err error) {
-	h.lastErr = err
+	h.lastErr = since(h.lastErr, err)
 	if h.phase != asking || h.open(OpAcquire) > 0 {
 		return
 	}
@@ -167,7 +167,7 @@ func (h *Holder) waited(a Answer) {
 		h.ask()
 		return
 	}
-	h.lastErr = a.Err
+	h.lastErr = since(h.lastErr, a.Err)
 	h.emit(Trouble{OpWait, a.Err})
 	h.phase = asking
 	h.next = h.now.Add(h.retryDelay())

@@ -126,7 +126,7 @@ func (h *Holder) recalled(a Answer) {
 }
 
 func (h *Holder) renewTrouble(err error) {
-	h.lastErr = err
+	h.lastErr = since(h.lastErr, err)
 	h.emit(Trouble{OpRenew, err})
 	// A definite failure comes back at once; the next try need not wait for the
 	// time-out, but must not spin either.

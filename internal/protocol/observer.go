@@ -178,7 +178,7 @@ func (o *Observer) swap(s Swap) {
 
 // retry looks at the record after a pause.
 func (o *Observer) retry(err error) {
-	o.lastErr = err
+	o.lastErr = since(o.lastErr, err)
 	o.doubt = true
 	o.next.set(o.now.Add(max(o.cfg.Times.Timeout/3, time.Millisecond)))
 }

@@ -87,7 +87,7 @@ func (h *Holder) releaseAnswered(a Answer, of fence.Grant) {
 	case definite(a.Err):
 		h.settle(a.Err)
 	default:
-		h.lastErr = a.Err
+		h.lastErr = since(h.lastErr, a.Err)
 		h.next = min(h.next, h.now.Add(h.retryDelay()))
 	}
 }
