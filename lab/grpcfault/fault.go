@@ -66,6 +66,12 @@ type Fault struct {
 	Delay  time.Duration
 	Broken bool // a lost message is noticed at once, as when the connection breaks
 	Do     func()
+	// Only says which messages count, where others of the method may come between;
+	// nil: all. It is given the request, or a stream's answer where that is struck,
+	// and must not use the Layer.
+	Only func(message any) bool
+	// Until delays, in place of Delay, until it is closed; somebody has to.
+	Until <-chan struct{}
 }
 
 func (f Fault) String() string {
@@ -149,26 +155,26 @@ func (l *Layer) count(n int) {
 
 // request counts a request; the fault that strikes it, if any. For a plain call
 // faults of the answer strike with its request.
-func (l *Layer) request(method string, stream bool) (Fault, bool) {
+func (l *Layer) request(method string, m any, stream bool) (Fault, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen = append(l.seen, method)
-	return l.strike(method, func(k Kind) bool { return !stream || !k.ofAnswers() })
+	return l.strike(method, m, func(k Kind) bool { return !stream || !k.ofAnswers() })
 }
 
 // answer counts a stream's answer.
-func (l *Layer) answer(method string) (Fault, bool) {
+func (l *Layer) answer(method string, m any) (Fault, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.strike(method, Kind.ofAnswers)
+	return l.strike(method, m, Kind.ofAnswers)
 }
 
 // strike counts a message for every fault that it fits, and returns the first
 // that is due. Another that is due too strikes the next message.
-func (l *Layer) strike(method string, fits func(Kind) bool) (Fault, bool) {
+func (l *Layer) strike(method string, m any, fits func(Kind) bool) (Fault, bool) {
 	due := -1
 	for i, a := range l.armed {
-		if (a.Method != "" && a.Method != method) || !fits(a.Kind) {
+		if (a.Method != "" && a.Method != method) || !fits(a.Kind) || (a.Only != nil && !a.Only(m)) {
 			continue
 		}
 		switch {

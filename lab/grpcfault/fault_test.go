@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-dev/stint/lab/etcdcluster"
 	"github.com/stint-dev/stint/lab/grpcfault"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
@@ -55,6 +56,16 @@ func (w *world) within(d time.Duration) context.Context {
 	return ctx
 }
 
+// await waits for what a server or another goroutine does in its own time.
+func (w *world) await(what string, f func() bool) {
+	w.Helper()
+	for ctx := w.within(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+		if ctx.Err() != nil {
+			w.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
 // version is how often a key was written.
 func (w *world) version(key string) int64 {
 	w.Helper()
@@ -95,25 +106,46 @@ func TestOneRequestIsStruckAsArmed(t *testing.T) {
 		if _, err := w.struck.Put(w.within(10*time.Second), key, "first"); err != nil {
 			t.Fatalf("%v: the put before it: %v", c.fault, err)
 		}
-		_, err := w.struck.Put(w.within(500*time.Millisecond), key, "second")
+		patience := 10 * time.Second
+		if c.told(context.DeadlineExceeded) { // what comes after it is the same, however long it is
+			patience = 700 * time.Millisecond
+		}
+		_, err := w.struck.Put(w.within(patience), key, "second")
 		if !c.told(err) {
 			t.Errorf("%v: the caller was told %v", c.fault, err)
 		}
+		w.await("the server has written", func() bool { return w.version(key) >= 1+c.writes })
 		if got := w.version(key) - 1; got != c.writes || w.layer.Struck() != before+1 {
 			t.Errorf("%v: the server wrote %d times, want %d; %d faults happened", c.fault, got, c.writes, w.layer.Struck()-before)
 		}
 	}
 }
 
+// TestOnlyWhatIsMeantCounts: of two writes of different keys, the second is meant.
+func TestOnlyWhatIsMeantCounts(t *testing.T) {
+	w := newWorld(t)
+	w.layer.Arm(grpcfault.Fault{Method: "KV/Put", Kind: grpcfault.LoseRequest, Broken: true, Only: func(m any) bool {
+		return string(m.(*pb.PutRequest).Key) == "meant"
+	}})
+	for key, writes := range map[string]int64{"other": 1, "meant": 0} {
+		_, err := w.struck.Put(w.within(10*time.Second), key, "x")
+		if got := w.version(key); got != writes || (err == nil) != (writes == 1) {
+			t.Errorf("%s: %d writes, %v", key, got, err)
+		}
+	}
+}
+
 func TestADelayedRequestArrivesAfterItsCallerGaveUp(t *testing.T) {
 	w := newWorld(t)
-	w.layer.Arm(grpcfault.Fault{Method: "KV/Put", Kind: grpcfault.DelayRequest, Delay: 300 * time.Millisecond})
+	late := make(chan struct{})
+	w.layer.Arm(grpcfault.Fault{Method: "KV/Put", Kind: grpcfault.DelayRequest, Until: late})
 	if _, err := w.struck.Put(w.within(50*time.Millisecond), "late", "x"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if w.version("late") != 0 {
 		t.Error("it was there before it was sent")
 	}
+	close(late)
 	w.layer.Wait()
 	if w.version("late") != 1 {
 		t.Error("it never arrived")
@@ -152,6 +184,7 @@ func TestMessagesOfAStreamAreStruckOneByOne(t *testing.T) {
 		key := c.kind.String()
 		events := w.struck.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithCreatedNotify())
 		<-events // created
+		before := w.layer.Struck()
 		w.layer.Arm(grpcfault.Fault{Method: "Watch/Watch", N: 2, Kind: c.kind, Delay: 100 * time.Millisecond})
 		var got []string
 		for i, value := range []string{"1", "2", "3"} {
@@ -159,6 +192,8 @@ func TestMessagesOfAStreamAreStruckOneByOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == 1 && c.kind == grpcfault.LoseAnswer {
+				// Or the third comes in one message with it.
+				w.await("the second is lost", func() bool { return w.layer.Struck() > before })
 				continue
 			}
 			for _, e := range (<-events).Events {
@@ -186,8 +221,10 @@ func TestAKeepAliveIsLostOnTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.layer.Arm(grpcfault.Fault{Method: "Lease/LeaseKeepAlive", Kind: grpcfault.LoseRequest})
-	if _, err := w.struck.KeepAliveOnce(w.within(300*time.Millisecond), lease.ID); status.Code(err) != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a lost keep-alive: %v", err)
+	for ctx := w.within(20 * time.Second); w.layer.Struck() == 0 && ctx.Err() == nil; { // a stream may not open in so short a time
+		if _, err := w.struck.KeepAliveOnce(w.within(300*time.Millisecond), lease.ID); status.Code(err) != codes.DeadlineExceeded && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a lost keep-alive: %v", err)
+		}
 	}
 	w.layer.Arm(grpcfault.Fault{Method: "Lease/LeaseKeepAlive", Kind: grpcfault.LoseAnswer, Broken: true})
 	if _, err := w.struck.KeepAliveOnce(w.within(10*time.Second), lease.ID); err != nil {

@@ -34,7 +34,7 @@ type stream struct {
 
 // SendMsg sends a request, unless it is struck.
 func (s *stream) SendMsg(m any) error {
-	f, ok := s.layer.request(s.method, true)
+	f, ok := s.layer.request(s.method, m, true)
 	if !ok {
 		return s.ClientStream.SendMsg(m)
 	}
@@ -45,7 +45,7 @@ func (s *stream) SendMsg(m any) error {
 		}
 		return nil // as a write into a connection whose other end is gone
 	case DelayRequest:
-		if !pause(s.Context(), f.Delay) {
+		if !f.pause(s.Context()) {
 			return status.FromContextError(s.Context().Err()).Err()
 		}
 	case RepeatRequest, RetryRequest:
@@ -68,7 +68,7 @@ func (s *stream) RecvMsg(m any) error {
 		if err := s.ClientStream.RecvMsg(m); err != nil {
 			return s.reason(err)
 		}
-		f, ok := s.layer.answer(s.method)
+		f, ok := s.layer.answer(s.method, m)
 		if !ok {
 			return nil
 		}
@@ -80,7 +80,7 @@ func (s *stream) RecvMsg(m any) error {
 			proto.Reset(m.(proto.Message))
 			continue
 		case DelayAnswer:
-			if !pause(s.Context(), f.Delay) {
+			if !f.pause(s.Context()) {
 				return status.FromContextError(s.Context().Err()).Err()
 			}
 		case RepeatAnswer:

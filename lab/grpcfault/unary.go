@@ -39,7 +39,7 @@ type call struct {
 }
 
 func (l *Layer) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	f, ok := l.request(short(method), false)
+	f, ok := l.request(short(method), req, false)
 	if !ok {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
@@ -56,7 +56,7 @@ func (l *Layer) unary(ctx context.Context, method string, req, reply any, cc *gr
 		return c.late(ctx)
 	case DelayAnswer:
 		err := c.send(ctx, reply)
-		if !pause(ctx, f.Delay) {
+		if !f.pause(ctx) {
 			return status.FromContextError(ctx.Err()).Err()
 		}
 		return err
@@ -100,7 +100,7 @@ func (c call) late(ctx context.Context) error {
 	c.l.count(1)
 	go func() {
 		defer c.l.count(-1)
-		pause(context.Background(), c.fault.Delay)
+		c.fault.pause(context.Background())
 		free, cancel := context.WithTimeout(context.WithoutCancel(ctx), lateLimit)
 		defer cancel()
 		reply := fresh(c.reply)
@@ -130,12 +130,19 @@ func (f Fault) silence(ctx context.Context) error {
 // fresh makes an empty message of the same type.
 func fresh(m any) any { return m.(proto.Message).ProtoReflect().New().Interface() }
 
-// pause waits for d, or returns false when ctx ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// pause waits for as long as the fault delays, or returns false when ctx ends
+// before.
+func (f Fault) pause(ctx context.Context) bool {
+	var over <-chan time.Time
+	if f.Until == nil {
+		t := time.NewTimer(f.Delay)
+		defer t.Stop()
+		over = t.C
+	}
 	select {
-	case <-t.C:
+	case <-over:
+		return true
+	case <-f.Until:
 		return true
 	case <-ctx.Done():
 		return false
