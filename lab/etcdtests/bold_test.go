@@ -16,18 +16,18 @@ import (
 func TestANameThatIsTakenHoldsUpNoOtherOfItsBatch(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	taken := w.party().acquire(ask("taken", 20*time.Second))
+	taken := w.party().acquire(ask("taken", lasting))
 	const free = 16
-	for _, r := range []authority.Request{ask("taken", 5*time.Second), line("taken", 5*time.Second)} {
-		warm := p.acquire(ask("warm", 5*time.Second))
+	for _, r := range []authority.Request{ask("taken", lasting), line("taken", lasting)} {
+		warm := p.acquire(ask("warm", lasting))
 		// While the first is on its way, all others have to wait for the next batch.
-		p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond})
+		p.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/first/"), Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond})
 		before := p.layer.Struck()
-		first := p.background(ask("first", 5*time.Second))
+		first := p.background(ask("first", lasting))
 		w.eventually("the first is on its way", func() bool { return p.layer.Struck() > before })
 		var outs []<-chan granted
 		for i := range free {
-			outs = append(outs, p.background(ask(fmt.Sprint("free", i), 5*time.Second)))
+			outs = append(outs, p.background(ask(fmt.Sprint("free", i), lasting)))
 		}
 		refused := make(chan error, 1)
 		go func() {

@@ -20,11 +20,9 @@ import (
 func TestAnotherHolderInItsPlaceEndsALeaseOnce(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	c := a.stint(stint.Options{TTL: 5 * time.Second})
-	l, err := c.TryAcquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(a.stint(calm), "job")
 	w.breakGlass("job")
-	g := b.acquire(ask("job", 5*time.Second))
+	g := b.acquire(ask("job", lasting))
 	select {
 	case <-l.Context().Done():
 	case <-w.long().Done():
@@ -49,25 +47,25 @@ func TestAnotherHolderInItsPlaceEndsALeaseOnce(t *testing.T) {
 func TestNothingIsRenewedOnAClosedClient(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p, other := w.party(), w.party()
-	g := p.acquire(ask("job", 2*time.Second))
+	g := p.acquire(ask("job", 20*time.Second))
 	w.must(p.auth.Close())
-	if _, err := p.auth.Renew(w.within(time.Second), g); !errors.Is(err, authority.ErrClosed) {
+	if _, err := p.auth.Renew(w.long(), g); !errors.Is(err, authority.ErrClosed) {
 		t.Errorf("Renew after Close: %v", err)
 	}
-	if _, err := p.auth.Acquire(w.within(time.Second), ask("other", 2*time.Second)); !errors.Is(err, authority.ErrClosed) {
+	if _, err := p.auth.Acquire(w.long(), ask("other", 20*time.Second)); !errors.Is(err, authority.ErrClosed) {
 		t.Errorf("Acquire after Close: %v", err)
 	}
 
 	// Its user closes etcd's client under a lease.
-	c := other.stint(stint.Options{TTL: 2 * time.Second})
-	l, err := c.TryAcquire(w.long(), "job2")
-	w.must(err)
-	stop := l.Status().Stop.Add(2 * time.Second)
+	late := w.stopwatch()
+	const length = 5 * time.Second
+	l := w.lease(other.stint(stint.Options{TTL: length}), "job2")
 	other.etcd.Close()
-	other.cut() // the authority's own connections, too
+	other.cut()                 // the authority's own connections, too
+	latest := now().Add(length) // of the stop time that any renewal before may have brought
 	<-l.Context().Done()
-	if at := now(); at > stop.Add(time.Second) || l.Err() == nil {
-		t.Errorf("the lease went on until %v: %v", at, l.Err())
+	if over := now().Sub(latest); over > 3*late() || l.Err() == nil {
+		t.Errorf("the lease went on for %v after it must have stopped (timers were late by up to %v): %v", over, late(), l.Err())
 	}
 }
 
@@ -77,7 +75,7 @@ func TestRenewingForEverGrowsNothing(t *testing.T) {
 	p := w.party()
 	grants := make([]authority.Grant, 200) // they share rounds
 	for i := range grants {
-		grants[i] = p.acquire(ask(fmt.Sprint("job", i), 5*time.Second))
+		grants[i] = p.acquire(ask(fmt.Sprint("job", i), lasting))
 	}
 	ctx := w.within(2 * time.Minute)
 	renew := func(n int) {
@@ -104,13 +102,15 @@ func TestRenewingForEverGrowsNothing(t *testing.T) {
 	renew(10_000)
 	goroutines, heap := measure()
 	renew(100_000)
-	after, heapAfter := measure()
-	if after > goroutines+5 {
-		t.Errorf("%d goroutines before 100,000 renewals, %d after", goroutines, after)
-	}
-	if heapAfter > heap+1<<20 {
-		t.Errorf("the heap grew from %d to %d bytes over 100,000 renewals", heap, heapAfter)
-	}
+	// Some of it is still on its way to its end.
+	w.eventually("goroutines and heap are as before 100,000 renewals", func() bool {
+		after, heapAfter := measure()
+		ok := after <= goroutines+5 && heapAfter <= heap+1<<20
+		if !ok {
+			t.Logf("%d goroutines, %d bytes; before %d and %d", after, heapAfter, goroutines, heap)
+		}
+		return ok
+	})
 }
 
 // TestARepeatedReleaseSparesWhatTheSameClientTookSince: the first was carried
@@ -118,13 +118,13 @@ func TestRenewingForEverGrowsNothing(t *testing.T) {
 func TestARepeatedReleaseSparesWhatTheSameClientTookSince(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	first := p.acquire(ask("job", 5*time.Second))
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer, Broken: true})
+	first := p.acquire(ask("job", lasting))
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: deletes("/lock/job/"), Kind: grpcfault.LoseAnswer, Broken: true})
 	_ = p.auth.Release(w.long(), first) // whatever it was told
 	if p.layer.Struck() != 1 {
 		t.Fatal("no answer was lost")
 	}
-	second := p.acquire(ask("job", 5*time.Second))
+	second := p.acquire(ask("job", lasting))
 	if second.Token <= first.Token {
 		t.Errorf("token %d after %d", second.Token, first.Token)
 	}
@@ -140,20 +140,19 @@ func TestARepeatedReleaseSparesWhatTheSameClientTookSince(t *testing.T) {
 }
 
 // TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut: neither requests nor
-// answers get through for a while.
+// answers get through for a while. It takes requests that are asked again, and not
+// the time after which its old lease would have run out by itself.
 func TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	const length = 3 * time.Second
+	const length = 25 * time.Second
 	c := p.stint(stint.Options{TTL: length})
-	first, err := c.Acquire(w.long(), "job")
-	w.must(err)
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer}, grpcfault.Fault{Method: txn, N: 2, Kind: grpcfault.LoseRequest})
+	first := w.lease(c, "job")
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: deletes("/lock/job/"), Kind: grpcfault.LoseAnswer}, grpcfault.Fault{Method: txn, N: 2, Kind: grpcfault.LoseRequest})
 	_ = first.Release(w.within(300 * time.Millisecond)) // it goes on in the background
 	begin := now()
-	again, err := c.Acquire(w.long(), "job")
-	w.must(err)
-	if took := now().Sub(begin); took > length+2*time.Second {
+	again := w.lease(c, "job")
+	if took := now().Sub(begin); took > length*2/3 {
 		t.Errorf("the client waited %v for itself, with leases of %v", took, length)
 	}
 	if again.Token() <= first.Token() {
@@ -168,21 +167,21 @@ func TestAReleaseThatIsCutOffDoesNotLockItsOwnClientOut(t *testing.T) {
 func TestAcquireReturnsInTimeWhenNoServerAnswers(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	c := p.stint(stint.Options{TTL: 2 * time.Second})
-	warm, err := c.TryAcquire(w.long(), "warm")
-	w.must(err)
+	c := p.stint(calm)
+	warm := w.lease(c, "warm")
 	w.must(warm.Release(w.long()))
+	late := w.stopwatch()
 	w.must(w.cluster.Stop(0))
 	for what, acquire := range map[string]func() error{
-		"authority": func() error { _, err := p.auth.Acquire(w.within(time.Second), line("job", 2*time.Second)); return err },
+		"authority": func() error { _, err := p.auth.Acquire(w.within(time.Second), line("job", calm.TTL)); return err },
 		"client":    func() error { _, err := c.Acquire(w.within(time.Second), "job"); return err },
 	} {
 		begin := now()
 		if err := acquire(); err == nil || errors.Is(err, authority.ErrHeld) {
 			t.Errorf("%s: got %v", what, err)
 		}
-		if took := now().Sub(begin); took > 3*time.Second {
-			t.Errorf("%s: a context of one second ended it after %v", what, took)
+		if took := now().Sub(begin); took > 2*time.Second+3*late() {
+			t.Errorf("%s: a context of one second ended it after %v (timers were late by up to %v)", what, took, late())
 		}
 	}
 	w.must(w.cluster.Cont(0))

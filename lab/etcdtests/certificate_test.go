@@ -57,8 +57,7 @@ func TestACertificateThatDoesNotFitFailsAtOnce(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", parameters, err, why)
 		}
 	}
-	ctx := w.within(2 * time.Second)
-	if _, err := authority.Open(ctx, w.url("etcd", "", "")); err == nil || !strings.Contains(err.Error(), "etcds://") {
+	if _, err := authority.Open(w.long(), w.url("etcd", "", "")); err == nil || !strings.Contains(err.Error(), "etcds://") {
 		t.Errorf("without TLS: %v", err)
 	}
 	w.works(w.client(w.url("etcds", "", parameters(client)+"&server-name=localhost"), stint.Options{}), "job")
@@ -69,12 +68,11 @@ func TestACertificateThatDoesNotFitFailsAtOnce(t *testing.T) {
 func TestARotatedCertificateCostsNothing(t *testing.T) {
 	t.Parallel()
 	w, ca, client := withTLS(t)
-	o := stint.Options{TTL: 10 * time.Second}
+	o := calm
 	door, err := w.cluster.Door()
 	w.must(err)
 	c := w.client(w.via(door, w.url("etcds", "", parameters(client))), o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(c, "job")
 	for _, name := range []string{"client", "server"} {
 		_, err := ca.Issue(etcdcluster.Certificate{Name: name})
 		w.must(err)
@@ -92,15 +90,14 @@ func TestAnExpiredCertificateEndsTheLeaseInTime(t *testing.T) {
 	w, ca, client := withTLS(t)
 	door, err := w.cluster.Door()
 	w.must(err)
-	c := w.client(w.via(door, w.url("etcds", "", parameters(client))), stint.Options{TTL: 6 * time.Second})
+	c := w.client(w.via(door, w.url("etcds", "", parameters(client))), brief)
 	for name, why := range map[string]string{
 		"server": "the server's certificate has expired",
 		"client": "the client's certificate has expired",
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{T: t, cluster: w.cluster, raw: w.raw, prefix: w.prefix}
-			l, err := c.Acquire(w.long(), "job")
-			w.must(err)
+			l := w.lease(c, "job")
 			_, err = ca.Issue(etcdcluster.Certificate{Name: name, NotAfter: time.Now().Add(-time.Hour)})
 			w.must(err)
 			door.Each((*etcdcluster.Link).Reset) // connections that are there outlive the certificate

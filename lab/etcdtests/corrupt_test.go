@@ -3,11 +3,9 @@ package etcdtests
 import (
 	"errors"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
-	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/lab/etcdcluster"
 )
@@ -25,10 +23,9 @@ func (w *world) corrupt(action pb.AlarmRequest_AlarmAction) {
 func TestACorruptEtcdGrantsNothingAndSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	o := stint.Options{TTL: 10 * time.Second}
+	o := calm
 	c := w.client(w.url("etcd", "", ""), o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(c, "job")
 	w.corrupt(pb.AlarmRequest_ACTIVATE)
 	if err := w.refused(c, "alarm CORRUPT"); !errors.Is(err, authority.ErrBroken) {
 		t.Errorf("acquiring: %v does not match ErrBroken", err)

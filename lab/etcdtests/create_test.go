@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,16 +22,25 @@ func TestACancelledCreateThatComesLateTakesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := w.on(t)
 			a, b := w.party(), w.party()
-			a.acquire(ask("warm", 3*time.Second)) // the session is there
-			a.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayRequest, Delay: 700 * time.Millisecond})
-			r := ask("job", 3*time.Second)
+			a.acquire(ask("warm", lasting)) // the session is there
+			late := make(chan struct{})
+			arrive := sync.OnceFunc(func() { close(late) })
+			w.Cleanup(arrive)
+			a.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/job/"), Kind: grpcfault.DelayRequest, Until: late})
+			r := ask("job", lasting)
 			if waiter {
-				r = line("job", 3*time.Second)
+				r = line("job", lasting)
 			}
-			if _, err := a.auth.Acquire(w.within(100*time.Millisecond), r); err == nil || errors.Is(err, authority.ErrHeld) {
+			ctx, cancel := context.WithCancel(w.long())
+			told := make(chan error, 1)
+			go func() { _, err := a.auth.Acquire(ctx, r); told <- err }()
+			w.eventually("the create is under way", func() bool { return a.layer.Struck() == 1 })
+			cancel()
+			if err := <-told; err == nil || errors.Is(err, authority.ErrHeld) {
 				t.Fatalf("a create without an answer returned %v", err)
 			}
-			g := b.acquire(ask("job", 3*time.Second))
+			g := b.acquire(ask("job", lasting))
+			arrive()
 			a.layer.Wait() // it has arrived
 			w.eventually("only the holder's place is there", func() bool { return len(w.places("job")) == 1 })
 			if s, err := b.auth.Inspect(w.long(), "job"); err != nil || s.Grant != g.Grant || s.Waiters != 0 {
@@ -51,9 +61,9 @@ func TestACreateWhoseAnswerWasLostIsFoundOrUndone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := all.on(t)
 			a := w.party()
-			kept := a.acquire(ask("warm", 3*time.Second))
-			a.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseAnswer})
-			r := ask("job", 3*time.Second)
+			kept := a.acquire(ask("warm", lasting))
+			a.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/job/"), Kind: grpcfault.LoseAnswer})
+			r := ask("job", lasting) // in whose time it does not go by itself
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			first, err := a.auth.Acquire(ctx, r)
@@ -80,18 +90,18 @@ func TestACreateWhoseAnswerWasLostIsFoundOrUndone(t *testing.T) {
 func TestOneNameIsCreatedOnceInABatch(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	p.acquire(ask("warm", 5*time.Second))
+	p.acquire(ask("warm", lasting))
 	// While the first is on its way, all others have to wait for the next batch.
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayAnswer, Delay: 500 * time.Millisecond})
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/first/"), Kind: grpcfault.DelayAnswer, Delay: 500 * time.Millisecond})
 	const waiters = 12
-	first := p.background(line("first", 5*time.Second))
+	first := p.background(line("first", lasting))
 	w.eventually("the first is on its way", func() bool { return p.layer.Struck() == 1 })
 	out := make(chan granted, waiters)
 	held := make(chan struct{}, 1)
 	ctx := w.long()
 	for range waiters {
 		go func() {
-			g, err := p.serve(ctx, line("job", 5*time.Second))
+			g, err := p.serve(ctx, line("job", lasting))
 			select {
 			case held <- struct{}{}:
 			default:
@@ -121,12 +131,12 @@ func TestOneNameIsCreatedOnceInABatch(t *testing.T) {
 func TestPlacesOfOneNameNeverShareARevision(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	holder := p.acquire(ask("job", 5*time.Second))
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond})
+	holder := p.acquire(ask("job", lasting))
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/job/"), Kind: grpcfault.DelayAnswer, Delay: 300 * time.Millisecond})
 	const waiters = 20
 	var outs []<-chan granted
 	for range waiters {
-		outs = append(outs, p.background(line("job", 5*time.Second)))
+		outs = append(outs, p.background(line("job", lasting)))
 	}
 	w.eventually("all stand in line", func() bool { return len(w.places("job")) == waiters+1 })
 	seen := map[int64]string{}
@@ -149,9 +159,11 @@ func TestPlacesOfOneNameNeverShareARevision(t *testing.T) {
 			}
 			break
 		}
-		if g.Name != "" {
-			w.must(p.auth.Release(w.long(), g))
+		if g.Name == "" {
+			time.Sleep(time.Millisecond)
+			continue
 		}
+		w.must(p.auth.Release(w.long(), g))
 	}
 }
 
@@ -160,15 +172,14 @@ func TestPlacesOfOneNameNeverShareARevision(t *testing.T) {
 func TestAWaiterWhoIsPassedTakesALaterToken(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	first := a.acquire(ask("job", 5*time.Second))
-	waiter := b.background(line("job", 5*time.Second))
-	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	first := a.acquire(ask("job", lasting))
+	waiter := b.stand(line("job", lasting))
 	line := w.places("job")
 
 	// The heir: the holder's own place passes to another lease, with a floor.
 	value, err := w.raw.Get(w.long(), line[0].key)
 	w.must(err)
-	lease, err := w.raw.Grant(w.long(), 60)
+	lease, err := w.raw.Grant(w.long(), int64(lasting/time.Second))
 	w.must(err)
 	heir, err := w.raw.Txn(w.long()).Then(
 		clientv3.OpPut(w.prefix+"/floor/job", "heir"),
@@ -204,9 +215,8 @@ func TestAWaiterWhoIsPassedTakesALaterToken(t *testing.T) {
 func TestTokensGrowOverABreakGlass(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	first := a.acquire(ask("job", 5*time.Second))
-	waiter := b.background(line("job", 5*time.Second))
-	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	first := a.acquire(ask("job", lasting))
+	waiter := b.stand(line("job", lasting))
 	broken := w.breakGlass("job")
 	g := w.next(waiter)
 	if int64(g.Token) <= broken {
@@ -218,7 +228,7 @@ func TestTokensGrowOverABreakGlass(t *testing.T) {
 	if len(w.places("job")) != 1 {
 		t.Error("the late release took the next holder's place with it")
 	}
-	next := b.background(line("job", 5*time.Second))
+	next := b.background(line("job", lasting))
 	w.must(b.auth.Release(w.long(), g))
 	if g2 := w.next(next); g2.Token <= g.Token {
 		t.Errorf("token %d after %d", g2.Token, g.Token)

@@ -73,7 +73,7 @@ type life struct {
 }
 
 func (l *life) run() {
-	o := stint.Options{TTL: 10 * time.Second, Renew: time.Second}
+	o := stint.Options{TTL: 20 * time.Second, Renew: time.Second}
 	a, b := l.struck.stint(o), l.free.stint(o)
 
 	first := l.acquire(a)

@@ -89,11 +89,11 @@ func holdOne(o orders, name string) error {
 	if err != nil {
 		return err
 	}
-	c, err := stint.New(a, stint.Options{TTL: crashLength})
+	c, err := stint.New(a, stint.Options{TTL: crashLength, Wait: 30 * time.Second})
 	if err != nil {
 		return err
 	}
-	if _, err = c.TryAcquire(context.Background(), name); err == nil {
+	if _, err = c.Acquire(context.Background(), name); err == nil {
 		tell(beatLine{Name: name, Held: true})
 	}
 	return err

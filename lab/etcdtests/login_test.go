@@ -58,10 +58,9 @@ func TestARoleForThePrefixIsEnough(t *testing.T) {
 	w := withUsers(t, 3)
 	w.user("worker", "p@ss/w:rd", readWrite)
 	a := w.open(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""))
-	o := stint.Options{TTL: 10 * time.Second} // logins take a processor for a while, and this is not about time
+	o := calm
 	c, d := w.client(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""), o), w.client(w.url("etcd", "worker:p%40ss%2Fw%3Ard@", ""), o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(c, "job")
 	waiting := make(chan leased, 1)
 	go func() { l, err := d.Acquire(w.within(time.Minute), "job"); waiting <- leased{l, err} }()
 	w.eventually("one holds and one waits", func() bool {
@@ -93,11 +92,10 @@ func TestARotatedPasswordCostsNothing(t *testing.T) {
 	w := withUsers(t, 1)
 	w.user("worker", "first", readWrite)
 	file := w.file("", "first\n")
-	o := stint.Options{TTL: 10 * time.Second}
+	o := calm
 	url := w.url("etcd", "worker@", "password-file="+file)
 	c, d := w.client(url, o), w.client(url, o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(c, "job")
 	waiting := make(chan leased, 1)
 	go func() { l, err := d.Acquire(w.within(time.Minute), "job"); waiting <- leased{l, err} }()
 	change := func(password string) {
@@ -127,10 +125,9 @@ func TestALeaseWhosePasswordIsWrongEndsInTime(t *testing.T) {
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
 	file := w.file("", "hunter2")
-	c := w.client(w.url("etcd", "worker@", "password-file="+file), stint.Options{TTL: 6 * time.Second})
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
-	_, err = w.raw.UserChangePassword(w.long(), "worker", "hunter3")
+	c := w.client(w.url("etcd", "worker@", "password-file="+file), brief)
+	l := w.lease(c, "job")
+	_, err := w.raw.UserChangePassword(w.long(), "worker", "hunter3")
 	w.must(err)
 	w.ends(l, `etcd refuses the user "worker" or the password of the file `+file)
 	noSecret(t, l.Err(), "hunter2", "hunter3")
@@ -145,11 +142,10 @@ func TestALeaseWhoseRightIsTakenEndsInTime(t *testing.T) {
 	t.Parallel()
 	w := withUsers(t, 1)
 	w.user("worker", "hunter2", readWrite)
-	c := w.client(w.url("etcd", "worker:hunter2@", ""), stint.Options{TTL: 6 * time.Second})
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	c := w.client(w.url("etcd", "worker:hunter2@", ""), brief)
+	l := w.lease(c, "job")
 	p := w.prefix + "/"
-	_, err = w.raw.RoleRevokePermission(w.long(), "role-worker", p, clientv3.GetPrefixRangeEnd(p))
+	_, err := w.raw.RoleRevokePermission(w.long(), "role-worker", p, clientv3.GetPrefixRangeEnd(p))
 	w.must(err)
 	w.ends(l, "grant-permission")
 	if err := w.refused(c, "grant-permission"); !errors.Is(err, authority.ErrBroken) {

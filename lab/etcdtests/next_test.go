@@ -2,6 +2,7 @@ package etcdtests
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 )
 
 // pair is a holder and a waiter of one client, whose watch tells nothing until
-// news is called.
+// news is called: neither this one nor those that its client begins anew when it
+// finds it silent. The next may be told by nothing else than the release's answer,
+// so that is waited for, however long it takes.
 type pair struct {
 	*party
 	first  authority.Grant
@@ -24,16 +27,16 @@ type pair struct {
 }
 
 func newPair(w *world) *pair {
-	h := &pair{party: w.party(), second: line("job", 20*time.Second)}
-	h.first = h.acquire(ask("job", 20*time.Second))
-	if _, err := h.auth.Acquire(w.long(), h.second); !errors.Is(err, authority.ErrHeld) {
-		w.Fatalf("the second: %v", err)
-	}
+	h := &pair{party: w.partyOf(unhurried), second: line("job", lasting)}
+	h.first = h.acquire(ask("job", lasting))
+	h.waiter = h.stand(h.second)
 	h.own = w.places("job")[1]
-	h.waiter = h.background(h.second)
 	silent := make(chan struct{})
-	h.news = func() { close(silent) }
-	h.layer.Arm(grpcfault.Fault{Method: "Watch/Watch", Kind: grpcfault.BeforeAnswer, Do: func() { <-silent }})
+	h.news = sync.OnceFunc(func() { close(silent) })
+	w.Cleanup(h.news) // a test that has failed before
+	for range 100 {   // of which each watch takes one
+		h.layer.Arm(grpcfault.Fault{Method: "Watch/Watch", Kind: grpcfault.BeforeAnswer, Do: func() { <-silent }})
+	}
 	return h
 }
 
@@ -97,18 +100,11 @@ func TestAReleaseTellsOnlyWhoIsNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	first := a.acquire(ask("job", 20*time.Second))
-	between, last := line("job", 20*time.Second), line("job", 20*time.Second)
-	for i, p := range []*party{b, a} {
-		r := []authority.Request{between, last}[i]
-		if _, err := p.auth.Acquire(w.long(), r); !errors.Is(err, authority.ErrHeld) {
-			t.Fatal(err)
-		}
-	}
-	waiter := a.background(last)
+	first := a.acquire(ask("job", lasting))
+	between := b.stand(line("job", lasting))
+	waiter := a.stand(line("job", lasting))
 	w.must(a.auth.Release(w.long(), first))
-	g, err := b.serve(w.long(), between)
-	w.must(err)
+	g := w.next(between)
 	select {
 	case got := <-waiter:
 		t.Fatalf("granted %+v beside %+v", got, g)
@@ -130,8 +126,8 @@ func TestAReleaseThatSomebodyWaitsForGoesBesideATxnUnderWay(t *testing.T) {
 			t.Parallel()
 			w := all.on(t)
 			p := w.party()
-			first := p.acquire(ask("job", time.Minute))
-			second := line("job", time.Minute)
+			first := p.acquire(ask("job", lasting))
+			second := line("job", lasting)
 			if _, err := p.auth.Acquire(w.long(), second); !errors.Is(err, authority.ErrHeld) {
 				t.Fatal(err)
 			}
@@ -139,12 +135,12 @@ func TestAReleaseThatSomebodyWaitsForGoesBesideATxnUnderWay(t *testing.T) {
 			go func() { turn <- p.auth.Wait(w.long(), second) }() // asks nobody
 			goes := make(chan struct{})
 			p.layer.Arm(
-				grpcfault.Fault{Method: "KV/Txn", Kind: grpcfault.BeforeRequest, Do: func() { <-goes }},
-				grpcfault.Fault{Method: "KV/Txn", N: 2, Kind: kind, Broken: true, Do: func() {}})
+				grpcfault.Fault{Method: txn, Kind: grpcfault.BeforeRequest, Only: puts("/lock/other/"), Do: func() { <-goes }},
+				grpcfault.Fault{Method: txn, Kind: kind, Only: deletes("/lock/job/"), Broken: true, Do: func() {}})
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				g, err := p.auth.Acquire(w.long(), ask("other", time.Minute))
+				g, err := p.auth.Acquire(w.long(), ask("other", lasting))
 				if err != nil || p.auth.Release(w.long(), g) != nil {
 					t.Errorf("the create under way: %+v, %v", g, err)
 				}

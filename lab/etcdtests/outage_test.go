@@ -17,9 +17,10 @@ import (
 const heldLeases = 1000
 
 // resumeWithin is how long after the cluster answers again renewals may take to
-// get through: a fraction of a second on a machine of its own. How long the
-// cluster takes is etcd's, and the machine's.
-const resumeWithin = 3 * time.Second
+// get through: a fraction of a second on a machine of its own, and more where
+// timers are late. How long the cluster takes is etcd's, and the machine's. A client
+// that goes on asking who does not answer takes longer, or loses its leases.
+const resumeWithin = 4 * time.Second
 
 // TestNoLeaseIsLostWithTheLeader takes the leader away in every way from under a
 // client that holds many leases: none ends, no token changes.
@@ -41,6 +42,7 @@ func TestNoLeaseIsLostWithTheLeader(t *testing.T) {
 			w.must(err)
 			st, err := w.cluster.Status(w.long(), leader)
 			w.must(err)
+			slow := w.stopwatch()
 			began := now()
 			w.must(fault(w.cluster, leader))
 			back := w.recovered(leader, st.Term)
@@ -53,8 +55,8 @@ func TestNoLeaseIsLostWithTheLeader(t *testing.T) {
 			recovered := <-back
 			t.Logf("%d leases of %v, renewed every %v: the cluster answered again %v after its leader was gone, all were renewed %v after it was",
 				len(leases), o.TTL, o.Renew, recovered.Sub(began).Round(time.Millisecond), resumed.Sub(began).Round(time.Millisecond))
-			if late := resumed.Sub(recovered); late > resumeWithin {
-				t.Errorf("all were renewed only %v after the cluster answered again", late)
+			if late := resumed.Sub(recovered); late > resumeWithin+5*slow() {
+				t.Errorf("all were renewed only %v after the cluster answered again (timers were late by up to %v)", late, slow())
 			}
 			w.sameTokens(leases)
 		})
@@ -148,8 +150,10 @@ func (w *world) sameTokens(leases []*stint.Lease) {
 // TestLeasesOutliveATimeWithoutALeader: most of the members are gone for more
 // than half of a lease.
 func TestLeasesOutliveATimeWithoutALeader(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 3, etcdcluster.Options{NoSync: true})
-	o, err := stint.Options{TTL: 10 * time.Second}.Effective()
+	// What is left of a lease, a fifth of it, is for the machine.
+	o, err := stint.Options{TTL: 30 * time.Second, Renew: 2 * time.Second}.Effective()
 	w.must(err)
 	leases := w.hold(w.party().stint(o), 100)
 	w.must(w.cluster.Stop(0))

@@ -59,14 +59,14 @@ type turn struct {
 func TestAReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	holder := w.party()
-	g := holder.acquire(ask("job", time.Minute))
+	g := holder.acquire(ask("job", lasting))
 	ctx, cancel := context.WithCancel(w.Context())
 	w.Cleanup(cancel)
 	waiters := 1000
 	if raceDetector && !*long { // etcd reads the whole line for each who joins it
 		waiters = 500
 	}
-	out := w.crowd(ctx, "job", time.Minute, waiters/4, w.party(), w.party(), w.party(), w.party())
+	out := w.crowd(ctx, "job", lasting, waiters/4, w.partyOf(unhurried), w.partyOf(unhurried), w.partyOf(unhurried), w.partyOf(unhurried))
 
 	const handovers = 50
 	before := w.counts()
@@ -109,10 +109,9 @@ func (w *world) counts() map[string]int64 {
 // TestAHandoverAsksNobody: who is next learns it from the watch alone.
 func TestAHandoverAsksNobody(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	holder, waiter := w.party(), w.party()
-	g := holder.acquire(ask("job", time.Minute))
-	out := waiter.background(line("job", time.Minute))
-	w.eventually("it stands in line", func() bool { return len(w.places("job")) == 2 })
+	holder, waiter := w.party(), w.partyOf(unhurried)
+	g := holder.acquire(ask("job", lasting))
+	out := waiter.stand(line("job", lasting))
 	before := waiter.requests("KV/Txn") + waiter.requests("KV/Range")
 	w.must(holder.auth.Release(w.long(), g))
 	w.next(out)
@@ -129,9 +128,9 @@ func TestAReleaseBetweenACreateAndItsAnswerIsNotMissed(t *testing.T) {
 	holder, waiter := w.party(), w.party()
 	for i := range 5 {
 		name := fmt.Sprintf("job%d", i)
-		g := holder.acquire(ask(name, 20*time.Second))
+		g := holder.acquire(ask(name, lasting))
 		waiter.door.Each(func(l *etcdcluster.Link) { l.Delay(250*time.Millisecond, etcdcluster.Back) })
-		out := waiter.background(line(name, 20*time.Second))
+		out := waiter.background(line(name, lasting))
 		w.eventually("it stands in line", func() bool { return len(w.places(name)) == 2 })
 		time.Sleep(time.Duration(i) * 60 * time.Millisecond) // the moment is what is tried out
 		w.must(holder.auth.Release(w.long(), g))
@@ -144,20 +143,12 @@ func TestAReleaseBetweenACreateAndItsAnswerIsNotMissed(t *testing.T) {
 // TestWhoLeavesTheMiddleWakesNobody: only whoever is ahead of everybody counts.
 func TestWhoLeavesTheMiddleWakesNobody(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	holder, first, middle, last := w.party(), w.party(), w.party(), w.party()
-	g := holder.acquire(ask("job", time.Minute))
-	gone := line("job", time.Minute)
-	outs := []<-chan granted{}
-	for i, p := range []*party{first, nil, last} {
-		if p == nil {
-			if _, err := middle.auth.Acquire(w.long(), gone); !errors.Is(err, authority.ErrHeld) {
-				t.Fatalf("the middle: %v", err)
-			}
-			continue
-		}
-		outs = append(outs, p.background(line("job", time.Minute)))
-		w.eventually("it stands in line", func() bool { return len(w.places("job")) == i+2 })
-	}
+	holder, first, middle, last := w.party(), w.party(), w.party(), w.partyOf(unhurried)
+	g := holder.acquire(ask("job", lasting))
+	gone := line("job", lasting)
+	outs := []<-chan granted{first.stand(line("job", lasting))}
+	middle.stand(gone)
+	outs = append(outs, last.stand(line("job", lasting)))
 	before := last.requests("KV/Txn")
 	w.must(middle.auth.Leave(w.long(), gone))
 	w.eventually("the middle has gone", func() bool { return len(w.places("job")) == 3 })

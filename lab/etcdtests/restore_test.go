@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stint-dev/stint/fence"
 	"github.com/stint-dev/stint/lab/etcdcluster"
@@ -22,11 +21,11 @@ func TestARestoreRepeatsTokensUnlessItIsBumped(t *testing.T) {
 			w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 			fences := fence.NewMemory()
 			p := w.party()
-			w.must(p.auth.Release(w.long(), p.acquire(ask("job", 5*time.Second))))
+			w.must(p.auth.Release(w.long(), p.acquire(ask("job", lasting))))
 			file := w.save()
 			var last fence.Grant
 			for range 20 {
-				g := p.acquire(ask("job", 5*time.Second))
+				g := p.acquire(ask("job", lasting))
 				_, err := fences.Raise(w.long(), "job", g.Grant)
 				w.must(err)
 				w.must(p.auth.Release(w.long(), g))
@@ -34,7 +33,7 @@ func TestARestoreRepeatsTokensUnlessItIsBumped(t *testing.T) {
 			}
 			w.must(p.auth.Close())
 			w.restore(file, bump)
-			g := w.party().acquire(ask("job", 5*time.Second))
+			g := w.party().acquire(ask("job", lasting))
 			_, err := fences.Raise(w.long(), "job", g.Grant)
 			switch refused := errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrRepeated); {
 			case bump == 0 && (g.Token > last.Token || !refused):

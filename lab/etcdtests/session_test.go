@@ -26,15 +26,15 @@ func heap() int64 {
 func TestTenThousandLeasesShareOneRound(t *testing.T) {
 	const leases = 10_000
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	p := w.party()
-	p.acquire(ask("first", time.Minute))
+	p := w.partyOf(unhurried)
+	p.acquire(ask("first", lasting))
 	grants := make([]authority.Grant, leases)
 	bytes, goroutines := heap(), runtime.NumGoroutine()
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
 			for j := i; j < leases; j += 50 {
-				g, err := p.auth.Acquire(t.Context(), line(fmt.Sprintf("job%d", j), time.Minute))
+				g, err := p.auth.Acquire(t.Context(), line(fmt.Sprintf("job%d", j), lasting))
 				if err != nil {
 					t.Error(err)
 					return
@@ -73,11 +73,11 @@ func TestTenThousandLeasesShareOneRound(t *testing.T) {
 func TestCloseReleasesNoLease(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p, other := w.party(), w.party()
-	kept := p.acquire(ask("kept", time.Minute))
+	kept := p.acquire(ask("kept", lasting))
 	given := p.acquire(ask("given", 20*time.Second))
 	w.must(p.auth.Release(w.long(), given))
-	ahead := other.acquire(ask("job", time.Minute))
-	if _, err := p.auth.Acquire(w.long(), line("job", 30*time.Second)); !errors.Is(err, authority.ErrHeld) {
+	ahead := other.acquire(ask("job", lasting))
+	if _, err := p.auth.Acquire(w.long(), line("job", time.Minute)); !errors.Is(err, authority.ErrHeld) {
 		t.Fatalf("the waiter: %v", err)
 	}
 	w.must(p.auth.Close())
@@ -99,7 +99,7 @@ func TestOneLeaseAtEtcdPerLength(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
 	for i := range 30 {
-		p.acquire(ask(fmt.Sprintf("job%d", i), time.Duration(10+10*(i%3))*time.Second))
+		p.acquire(ask(fmt.Sprintf("job%d", i), time.Duration(1+i%3)*time.Minute))
 	}
 	leases, err := w.raw.Leases(w.long())
 	w.must(err)

@@ -20,18 +20,20 @@ func TestALockThatIsNotRenewedGoesThoughItsLeaseLives(t *testing.T) {
 	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	for name, fault := range map[string]*grpcfault.Fault{
 		"":                          nil,
-		"the delete is lost":        {Method: txn, Kind: grpcfault.LoseRequest, Broken: true},
-		"the delete's answer, too":  {Method: txn, Kind: grpcfault.LoseAnswer, Broken: true},
-		"nobody answers the delete": {Method: txn, Kind: grpcfault.LoseRequest},
+		"the delete is lost":        {Kind: grpcfault.LoseRequest, Broken: true},
+		"the delete's answer, too":  {Kind: grpcfault.LoseAnswer, Broken: true},
+		"nobody answers the delete": {Kind: grpcfault.LoseRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := all.on(t)
 			p := w.party()
+			const length = 6 * time.Second
 			sent := now()
-			p.acquire(ask("left", 2*time.Second))
-			kept := p.acquire(ask("kept", 2*time.Second))
+			p.acquire(ask("left", length))
+			kept := p.acquire(ask("kept", length))
 			if fault != nil {
+				fault.Method, fault.Only = txn, deletes("/lock/left/")
 				p.layer.Arm(*fault)
 			}
 			for ctx := w.long(); len(w.places("left")) > 0; time.Sleep(20 * time.Millisecond) {
@@ -40,8 +42,8 @@ func TestALockThatIsNotRenewedGoesThoughItsLeaseLives(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if took := now().Sub(sent); took < 2*time.Second {
-				t.Errorf("a lock of 2 s went after %v", took)
+			if took := now().Sub(sent); took < length {
+				t.Errorf("a lock of %v went after %v", length, took)
 			}
 			if fault != nil && p.layer.Struck() != 1 {
 				t.Error("nothing was lost")
@@ -56,24 +58,16 @@ func TestALockThatIsNotRenewedGoesThoughItsLeaseLives(t *testing.T) {
 // TestWorkThatStopsBeatingLosesItsNameAlone: the neighbours of a lock whose work
 // gave no sign of life keep the shared lease alive.
 func TestWorkThatStopsBeatingLosesItsNameAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	c := a.stint(stint.Options{TTL: 2 * time.Second, BeatWithin: time.Second})
-	whole, err := c.With(stint.Options{TTL: 2 * time.Second})
+	c := a.stint(stint.Options{TTL: 6 * time.Second, BeatWithin: time.Second})
+	whole, err := c.With(stint.Options{TTL: 6 * time.Second})
 	w.must(err)
-	neighbour, err := whole.TryAcquire(w.long(), "neighbour")
-	w.must(err)
-	silent, err := c.TryAcquire(w.long(), "silent")
-	w.must(err)
+	neighbour := w.lease(whole, "neighbour")
+	silent := w.lease(c, "silent")
 	silent.Beat()
-	rival := b.background(line("silent", 2*time.Second))
-	<-silent.Context().Done()
-	stopped := now()
-	g := <-rival
-	w.must(g.err)
-	if g.at < stopped {
-		t.Errorf("the rival was granted %v before the lease was over", stopped.Sub(g.at))
-	}
+	w.next(b.rival(line("silent", lasting), silent))
 	if err := silent.Err(); !errors.Is(err, stint.ErrWorkStopped) {
 		t.Errorf("the cause: %v", err)
 	}
@@ -84,17 +78,17 @@ func TestWorkThatStopsBeatingLosesItsNameAlone(t *testing.T) {
 // after its context has ended; the key stays until the lock's own time is over,
 // and goes then although the neighbours live.
 func TestAContextThatIsIgnoredDelaysTheNextByItsLengthAtMost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	a, b := w.party(), w.party()
-	c := a.stint(stint.Options{TTL: 2 * time.Second})
-	neighbour, err := c.TryAcquire(w.long(), "neighbour")
-	w.must(err)
+	c := a.stint(stint.Options{TTL: 6 * time.Second})
+	neighbour := w.lease(c, "neighbour")
 	ctx, cancel := context.WithCancel(t.Context())
-	l, err := c.TryAcquire(ctx, "ignored")
+	l, err := c.Acquire(ctx, "ignored")
 	w.must(err)
 	stop := l.Status().Stop
 	cancel()
-	g := <-b.background(line("ignored", 2*time.Second))
+	g := <-b.background(line("ignored", lasting))
 	w.must(g.err)
 	if g.at < stop {
 		t.Errorf("the rival was granted %v before the stop time of work that has not returned", stop.Sub(g.at))
@@ -106,13 +100,13 @@ func TestAContextThatIsIgnoredDelaysTheNextByItsLengthAtMost(t *testing.T) {
 // its lease finds its old keys still there, because a new leader had begun all
 // leases anew. They are not its any more.
 func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	c := p.stint(stint.Options{TTL: 2 * time.Second})
-	one, err := c.TryAcquire(w.long(), "one")
-	w.must(err)
-	two, err := c.TryAcquire(w.long(), "two")
-	w.must(err)
+	const length = 5 * time.Second
+	c := p.stint(stint.Options{TTL: length})
+	one := w.lease(c, "one")
+	two := w.lease(c, "two")
 	old := w.places("one")[0]
 	beats, err := w.raw.KeepAlive(t.Context(), clientv3.LeaseID(old.lease)) // in the new leader's place
 	w.must(err)
@@ -123,13 +117,12 @@ func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
 	p.cut()
 	<-one.Context().Done()
 	<-two.Context().Done()
-	time.Sleep(2 * time.Second) // the lock's own time passes, too
+	time.Sleep(length) // the lock's own time passes, too
 	if len(w.places("one")) != 1 {
 		t.Fatal("the old key is gone: this test has lost its point")
 	}
 	p.open()
-	again, err := c.Acquire(w.long(), "one")
-	w.must(err)
+	again := w.lease(c, "one")
 	if again.Token() <= one.Token() || one.Err() == nil {
 		t.Errorf("token %d after %d; the old lease says %v", again.Token(), one.Token(), one.Err())
 	}
@@ -150,14 +143,14 @@ func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
 func TestARenewalAfterALossIsDefinite(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	g := p.acquire(ask("a", 2*time.Second))
+	g := p.acquire(ask("a", 20*time.Second))
 	_, err := w.raw.Revoke(w.long(), clientv3.LeaseID(w.places("a")[0].lease))
 	w.must(err)
 	time.Sleep(time.Second) // no answer of the acquire may serve for the renewal
 	if _, err := p.auth.Renew(w.long(), g); !errors.Is(err, authority.ErrNotHeld) {
 		t.Errorf("got %v", err)
 	}
-	if g2 := p.acquire(ask("a", 2*time.Second)); g2.Token <= g.Token {
+	if g2 := p.acquire(ask("a", 20*time.Second)); g2.Token <= g.Token {
 		t.Errorf("token %d after %d", g2.Token, g.Token)
 	}
 }

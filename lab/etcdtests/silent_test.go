@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/authority"
 	"github.com/stint-dev/stint/backends/etcdlease"
 	"github.com/stint-dev/stint/lab/etcdcluster"
@@ -17,9 +16,8 @@ import (
 func TestAServerThatStopsAnsweringEndsTheLeaseInTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	c := w.client(w.url("etcd", "", ""), stint.Options{TTL: 6 * time.Second})
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	c := w.client(w.url("etcd", "", ""), brief)
+	l := w.lease(c, "job")
 	w.must(w.cluster.Stop(0))
 	w.ends(l, "has not answered")
 	w.refused(c, "answer")
@@ -47,10 +45,9 @@ func TestAServerThatStopsIsLeftForAnother(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w, user := start(t)
-			o := stint.Options{TTL: 10 * time.Second}
+			o := calm
 			c := w.client(w.url("etcd", user, ""), o)
-			l, err := c.Acquire(w.long(), "job")
-			w.must(err)
+			l := w.lease(c, "job")
 			for i := range 3 {
 				w.must(w.cluster.Stop(i))
 				w.renewed(l, o)
@@ -72,7 +69,7 @@ func TestAServerThatIsDownIsNotWaitedFor(t *testing.T) {
 	w.must(err)
 	t.Cleanup(func() { a.Close() })
 	for i := range 3 {
-		g, err := a.Acquire(w.long(), ask("job", 40*time.Second))
+		g, err := a.Acquire(w.long(), ask("job", lasting))
 		w.must(err)
 		w.must(w.cluster.Kill(i))
 		_, err = a.Renew(w.long(), g)

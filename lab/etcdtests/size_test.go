@@ -24,7 +24,7 @@ func TestTenThousandLongNamesFitIntoOneMessage(t *testing.T) {
 		wg.Go(func() {
 			name := fmt.Sprintf("%05d-", i)
 			name += strings.Repeat("n", fence.MaxName-len(name))
-			grants[i], errs[i] = a.Acquire(w.within(2*time.Minute), ask(name, time.Minute))
+			grants[i], errs[i] = a.Acquire(w.within(2*time.Minute), ask(name, lasting))
 		})
 	}
 	wg.Wait()

@@ -50,12 +50,10 @@ func (w *world) makeRoom() {
 func TestAFullEtcdKeepsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
-	o := stint.Options{TTL: 10 * time.Second}
+	o := calm
 	c := w.client(w.url("etcd", "", ""), o)
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
-	other, err := c.Acquire(w.long(), "other")
-	w.must(err)
+	l := w.lease(c, "job")
+	other := w.lease(c, "other")
 	w.fill()
 	w.refused(c, "out of space (its alarm NOSPACE)")
 	w.renewed(l, o)
@@ -77,11 +75,11 @@ func TestAnUnansweredRequestToAFullEtcdHoldsUpNoRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
 	p := w.party()
-	held := p.acquire(ask("held", time.Minute))
-	waits := p.acquire(ask("other", time.Minute))
+	held := p.acquire(ask("held", lasting))
+	waits := p.acquire(ask("other", lasting))
 	w.fill()
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.LoseRequest, Broken: true})
-	unanswered := p.background(ask("new", time.Minute))
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/new/"), Kind: grpcfault.LoseRequest, Broken: true})
+	unanswered := p.background(ask("new", lasting))
 	w.eventually("a request is lost", func() bool { return p.layer.Struck() == 1 })
 	w.must(p.auth.Release(w.long(), held))
 	w.must(p.auth.Release(w.long(), waits))
@@ -93,7 +91,7 @@ func TestAnUnansweredRequestToAFullEtcdHoldsUpNoRelease(t *testing.T) {
 	}
 	w.makeRoom()
 	w.must(p.auth.Release(w.long(), w.next(unanswered)))
-	w.must(p.auth.Release(w.long(), p.acquire(ask("held", time.Minute))))
+	w.must(p.auth.Release(w.long(), p.acquire(ask("held", lasting))))
 }
 
 // TestAReleaseThatGoesWithACreateIsNotRefusedForIt: a full etcd refuses a whole
@@ -102,15 +100,15 @@ func TestAReleaseThatGoesWithACreateIsNotRefusedForIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
 	p := w.party()
-	held := p.acquire(ask("held", time.Minute))
+	held := p.acquire(ask("held", lasting))
 	w.fill()
-	p.layer.Arm(grpcfault.Fault{Method: txn, Kind: grpcfault.DelayRequest, Delay: 500 * time.Millisecond})
-	creates := []<-chan granted{p.background(ask("first", time.Minute))}
+	p.layer.Arm(grpcfault.Fault{Method: txn, Only: puts("/lock/first/"), Kind: grpcfault.DelayRequest, Delay: 500 * time.Millisecond})
+	creates := []<-chan granted{p.background(ask("first", lasting))}
 	w.eventually("the first is on its way", func() bool { return p.layer.Struck() == 1 })
 	released := make(chan error, 1)
-	creates = append(creates, p.background(ask("second", time.Minute)))
+	creates = append(creates, p.background(ask("second", lasting)))
 	go func() { released <- p.auth.Release(w.long(), held) }()
-	creates = append(creates, p.background(ask("third", time.Minute)))
+	creates = append(creates, p.background(ask("third", lasting)))
 	w.must(<-released)
 	for _, c := range creates {
 		if g := <-c; !strings.Contains(fmt.Sprint(g.err), "NOSPACE") {
@@ -126,9 +124,8 @@ func TestAWaiterWhoseTurnIsRefusedSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
 	a, b := w.party(), w.party()
-	first := a.acquire(ask("job", time.Minute))
-	waiter := b.background(line("job", time.Minute))
-	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	first := a.acquire(ask("job", lasting))
+	waiter := b.stand(line("job", lasting))
 	_, err := w.raw.Put(w.long(), w.prefix+"/floor/job", "somebody else was granted")
 	w.must(err)
 	w.fill()
@@ -142,7 +139,7 @@ func TestAWaiterWhoseTurnIsRefusedSaysSo(t *testing.T) {
 	}
 	w.noKeys("job")
 	w.makeRoom()
-	w.must(b.auth.Release(w.long(), b.acquire(ask("job", time.Minute))))
+	w.must(b.auth.Release(w.long(), b.acquire(ask("job", lasting))))
 }
 
 // TestARequestThatFillsEtcdLeavesNothingBehind: etcd carries out the request that
@@ -150,7 +147,7 @@ func TestAWaiterWhoseTurnIsRefusedSaysSo(t *testing.T) {
 func TestARequestThatFillsEtcdLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true, Quota: 4 << 20})
-	c := w.client(w.url("etcd", "", ""), stint.Options{TTL: 2 * time.Second})
+	c := w.client(w.url("etcd", "", ""), calm)
 	w.works(c, "warm")
 	filled := make(chan error, 1)
 	go func() {
@@ -191,9 +188,8 @@ func TestARequestThatFillsEtcdLeavesNothingBehind(t *testing.T) {
 func TestADataFolderThatIsDamagedEndsTheLeaseInTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	c := w.client(w.url("etcd", "", ""), stint.Options{TTL: 6 * time.Second})
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	c := w.client(w.url("etcd", "", ""), brief)
+	l := w.lease(c, "job")
 	w.must(w.cluster.Kill(0))
 	db := filepath.Join(w.cluster.Dir(0), "member", "snap", "db")
 	info, err := os.Stat(db)

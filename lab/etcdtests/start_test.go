@@ -42,7 +42,7 @@ func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
 func TestARequestThatNobodyWaitsForIsAnsweredOnce(t *testing.T) {
 	w := newWorld(t, 1, etcdcluster.Options{NoSync: true})
 	p := w.party()
-	held := p.acquire(ask("warm", 20*time.Second))
+	held := p.acquire(ask("warm", lasting))
 	var answered []chan granted
 	for name, end := range map[string]func(cancel func()){
 		"etcd":        func(func()) {},
@@ -50,7 +50,7 @@ func TestARequestThatNobodyWaitsForIsAnsweredOnce(t *testing.T) {
 	} {
 		for i := range 50 {
 			ctx, cancel := context.WithCancel(w.long())
-			r := line(fmt.Sprint("job", i), 5*time.Second)
+			r := line(fmt.Sprint("job", i), lasting)
 			answers := make(chan granted, 2)
 			p.auth.StartAcquire(ctx, r, func(g authority.Grant, err error) { answers <- granted{g, err, 0} })
 			time.Sleep(time.Duration(i) * 40 * time.Microsecond) // about when etcd answers
@@ -75,7 +75,7 @@ func TestARequestThatNobodyWaitsForIsAnsweredOnce(t *testing.T) {
 	defer cancel()
 	for range 8 {
 		answers := make(chan granted, 2)
-		p.auth.StartAcquire(ctx, ask("late", 5*time.Second), func(g authority.Grant, err error) { answers <- granted{g, err, 0} })
+		p.auth.StartAcquire(ctx, ask("late", lasting), func(g authority.Grant, err error) { answers <- granted{g, err, 0} })
 		late = append(late, answers)
 	}
 	p.auth.StartRelease(w.long(), held, func(error) {})

@@ -25,8 +25,8 @@ func TestOfTwoPlacesOfOneRevisionNeitherHolds(t *testing.T) {
 	w.must(w.txn(clientv3.OpPut(one, value("one")), clientv3.OpPut(two, value("two"))))
 	grant := authority.Grant{Grant: fence.Grant{Token: fence.Token(w.places("job")[0].created), Nonce: "one"}, Name: "job", Length: 10 * time.Second}
 	for what, ask := range map[string]func() error{
-		"a try":     func() error { _, err := p.auth.Acquire(w.long(), ask("job", 5*time.Second)); return err },
-		"a wait":    func() error { _, err := p.serve(w.long(), line("job", 5*time.Second)); return err },
+		"a try":     func() error { _, err := p.auth.Acquire(w.long(), ask("job", lasting)); return err },
+		"a wait":    func() error { _, err := p.serve(w.long(), line("job", lasting)); return err },
 		"a look":    func() error { _, err := p.auth.Inspect(w.long(), "job"); return err },
 		"a renewal": func() error { _, err := p.auth.Renew(w.long(), grant); return err },
 		"a release": func() error { return p.auth.Release(w.long(), grant) },
@@ -44,8 +44,7 @@ func TestOfTwoPlacesOfOneRevisionNeitherHolds(t *testing.T) {
 	if s, err := p.auth.Inspect(w.long(), "job"); err != nil || s.Grant != grant.Grant {
 		t.Errorf("with one of them: %+v, %v", s, err)
 	}
-	waiter := p.background(line("job", 5*time.Second))
-	w.eventually("the waiter stands in line", func() bool { return len(w.places("job")) == 2 })
+	waiter := p.stand(line("job", lasting))
 	w.must(w.txn(clientv3.OpDelete(one)))
 	w.must(p.auth.Release(w.long(), w.next(waiter)))
 }

@@ -11,15 +11,15 @@ import (
 // TestLeasesOutliveTheLogin: etcd forgets a login after a while in which it was
 // not used; renewals are further apart than that.
 func TestLeasesOutliveTheLogin(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, etcdcluster.Options{RootPassword: "secret", AuthTokenTTL: time.Second})
 	a, b := w.party(), w.party()
-	const length = 5 * time.Second // renewed every 1.5 s
+	const length = 10 * time.Second // renewed every 3 s
 	c, d := a.stint(stint.Options{TTL: length}), b.stint(stint.Options{TTL: length})
-	l, err := c.Acquire(w.long(), "job")
-	w.must(err)
+	l := w.lease(c, "job")
 	waiting := make(chan leased, 1)
 	go func() { l, err := d.Acquire(w.within(time.Minute), "job"); waiting <- leased{l, err} }()
-	until := now().Add(2 * length)
+	until := now().Add(length * 3 / 2)
 	for now() < until {
 		w.must(l.Err())
 		time.Sleep(10 * time.Millisecond)
@@ -37,7 +37,7 @@ func TestACrashedHolderIsSucceededWhereThereAreUsers(t *testing.T) {
 	a, b := w.party(), w.party()
 	first := a.acquire(ask("job", 2*time.Second))
 	a.cut()
-	g := w.next(b.background(line("job", 2*time.Second)))
+	g := w.next(b.background(line("job", lasting)))
 	if g.Token <= first.Token {
 		t.Errorf("token %d after %d", g.Token, first.Token)
 	}

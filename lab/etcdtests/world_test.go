@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,6 +45,20 @@ func (w *world) on(t *testing.T) *world {
 	return &world{T: t, cluster: w.cluster, raw: w.raw, prefix: fmt.Sprintf("w%d", prefixes.Add(1))}
 }
 
+// lease acquires a name. The lease descends from a context that lives as long as the
+// test, not from one that only bounds how long this may take.
+func (w *world) lease(c *stint.Client, name string) *stint.Lease {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	w.Cleanup(cancel)
+	late := time.AfterFunc(30*time.Second, cancel)
+	l, err := c.Acquire(ctx, name)
+	if !late.Stop() || err != nil {
+		w.Fatalf("acquiring %q: %v", name, err)
+	}
+	return l
+}
+
 // party is one process's view of the cluster: a way in, a fault layer, an
 // authority, which meets the faults from its first request on. Everything is
 // closed when the test ends.
@@ -57,6 +72,15 @@ type party struct {
 
 func (w *world) party(faults ...grpcfault.Fault) *party {
 	w.Helper()
+	return w.partyOf(etcdlease.Options{}, faults...)
+}
+
+// unhurried is for what counts requests: on a busy machine an authority rightly
+// asks again what was not answered within its usual second, and this one does not.
+var unhurried = etcdlease.Options{Timeout: 20 * time.Second}
+
+func (w *world) partyOf(o etcdlease.Options, faults ...grpcfault.Fault) *party {
+	w.Helper()
 	door, err := w.cluster.Door()
 	if err != nil {
 		w.Fatal(err)
@@ -68,7 +92,8 @@ func (w *world) party(faults ...grpcfault.Fault) *party {
 	if p.etcd, err = clientv3.New(cfg); err != nil {
 		w.Fatal(err)
 	}
-	if p.auth, err = etcdlease.New(p.etcd, etcdlease.Options{Prefix: w.prefix}); err != nil {
+	o.Prefix = w.prefix
+	if p.auth, err = etcdlease.New(p.etcd, o); err != nil {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
@@ -112,6 +137,35 @@ func (w *world) long() context.Context { return w.within(30 * time.Second) }
 
 var nonces atomic.Int64
 
+// A lease of a test that is not about time outlives what a busy machine may take
+// from any line of the test: lasting for one that the test itself renews or not,
+// calm for one of a Client, whose renewals are seen soon all the same.
+const lasting = 10 * time.Minute
+
+var calm = stint.Options{TTL: 20 * time.Second, Renew: 2 * time.Second}
+
+// stopwatch measures from now on how late the machine is, by the worst of many
+// timers of this process; at least by the 10 ms that they are apart.
+func (w *world) stopwatch() (late func() time.Duration) {
+	const every = 10 * time.Millisecond
+	var worst atomic.Int64
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			began := now()
+			select {
+			case <-time.After(every):
+			case <-end:
+				return
+			}
+			worst.Store(max(worst.Load(), int64(now().Sub(began))))
+		}
+	}()
+	w.Cleanup(func() { close(end); <-ended })
+	return func() time.Duration { return time.Duration(max(worst.Load(), int64(every))) }
+}
+
 // ask is a request of its own nonce.
 func ask(name string, length time.Duration) authority.Request {
 	n := fmt.Sprintf("n%d", nonces.Add(1))
@@ -136,11 +190,17 @@ func (p *party) acquire(r authority.Request) authority.Grant {
 
 // serve waits in line until r is granted.
 func (p *party) serve(ctx context.Context, r authority.Request) (authority.Grant, error) {
+	return p.serveTelling(ctx, r, func() {})
+}
+
+// serveTelling says each time that it stands in line and is about to wait.
+func (p *party) serveTelling(ctx context.Context, r authority.Request, waits func()) (authority.Grant, error) {
 	for {
 		g, err := p.auth.Acquire(ctx, r)
 		if !errors.Is(err, authority.ErrHeld) {
 			return g, err
 		}
+		waits()
 		if err := p.auth.Wait(ctx, r); err != nil {
 			return g, err
 		}
@@ -157,11 +217,48 @@ type granted struct {
 	at  authority.Instant
 }
 
+// background begins to ask for r. Where it has come to is not known.
 func (p *party) background(r authority.Request) <-chan granted {
+	return p.backgroundTelling(r, func() {})
+}
+
+func (p *party) backgroundTelling(r authority.Request, waits func()) <-chan granted {
+	out := make(chan granted, 1)
+	ctx := p.w.long()
+	go func() {
+		g, err := p.serveTelling(ctx, r, waits)
+		out <- granted{g, err, authority.BootClock{}.Now()}
+	}()
+	return out
+}
+
+// stand has r stand in line in the background, and returns when it does: its
+// place is there, its client knows so, and it asks nothing more.
+func (p *party) stand(r authority.Request) <-chan granted {
+	p.w.Helper()
+	waits := make(chan struct{})
+	out := p.backgroundTelling(r, sync.OnceFunc(func() { close(waits) }))
+	select {
+	case <-waits:
+	case g := <-out:
+		p.w.Fatalf("%q does not stand in line: granted %+v, %v", r.Name, g.Grant, g.err)
+	}
+	return out
+}
+
+var errOutrun = errors.New("granted while another holds")
+
+// rival has r granted in the background, after l has ended: it complains when l
+// is good at the moment of the grant. What l itself says is compared, since when
+// somebody else hears of its end is up to the scheduler.
+func (p *party) rival(r authority.Request, l *stint.Lease) <-chan granted {
 	out := make(chan granted, 1)
 	ctx := p.w.long()
 	go func() {
 		g, err := p.serve(ctx, r)
+		if over := l.Err(); err == nil && over == nil {
+			err = fmt.Errorf("%w: token %d, and the holder of %d would go on for %v", errOutrun, g.Token, l.Token(), l.Status().Left)
+		}
 		out <- granted{g, err, authority.BootClock{}.Now()}
 	}()
 	return out
