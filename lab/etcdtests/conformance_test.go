@@ -19,12 +19,13 @@ import (
 )
 
 // suite is how the conformance suite is run. Whoever lets a lease run out may
-// delete it a request after its end (late). Leases are long beside what a busy
-// machine takes for the requests between two renewals of one.
+// delete it a request after its end, or when etcd comes to it (late). Leases are
+// long beside what a busy machine takes for the requests between two renewals of
+// one, half a length apart.
 type suite struct {
 	dial         func() (*clientv3.Client, error)
 	wrap         func(*etcdlease.Authority) authority.Authority // nil: as it is
-	length, late time.Duration                                  // 6 s and 1 s if zero
+	length, late time.Duration                                  // 10 s and 3 s if zero
 }
 
 func dialing(c *etcdcluster.Cluster) func() (*clientv3.Client, error) {
@@ -49,7 +50,7 @@ func (s suite) open(t *testing.T, prefix string) authority.Authority {
 // run runs the suite, each case under a prefix of its own.
 func (s suite) run(t *testing.T) {
 	authoritytest.Run(t, authoritytest.Subject{
-		Forgets: true, Length: cmp.Or(s.length, 6*time.Second), Late: cmp.Or(s.late, time.Second),
+		Forgets: true, Length: cmp.Or(s.length, 10*time.Second), Late: cmp.Or(s.late, 3*time.Second),
 		Open: func(t *testing.T) authoritytest.Handle {
 			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
 			return authoritytest.Handle{
@@ -61,6 +62,7 @@ func (s suite) run(t *testing.T) {
 }
 
 func TestConformanceOnOneMember(t *testing.T) {
+	t.Parallel()
 	suite{dial: dialing(etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true}))}.run(t)
 }
 

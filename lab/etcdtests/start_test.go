@@ -30,10 +30,10 @@ func (s starting) Release(ctx context.Context, g authority.Grant) error {
 // TestConformanceOfRequestsThatNobodyWaitsFor: what a Starter answers is what
 // Acquire and Release would have returned.
 func TestConformanceOfRequestsThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
 	suite{
 		dial: dialing(etcdcluster.Run(t, 1, etcdcluster.Options{NoSync: true})),
 		wrap: func(a *etcdlease.Authority) authority.Authority { return starting{a} },
-		late: 2 * time.Second,
 	}.run(t)
 }
 

@@ -10,6 +10,7 @@ import (
 )
 
 func TestConformanceOnThreeMembers(t *testing.T) {
+	t.Parallel()
 	suite{dial: dialing(etcdcluster.Run(t, 3, etcdcluster.Options{NoSync: true}))}.run(t)
 }
 
