@@ -85,8 +85,13 @@ func (o *restoreFlags) run(file string) error {
 }
 
 func dropped(d etcdnode.Restored) string {
-	if d.Leases == 1 {
-		return fmt.Sprintf("1 lease and %d keys were", d.Keys)
+	return fmt.Sprintf("%s and %s were", counted(d.Leases, "lease"), counted(d.Keys, "key"))
+}
+
+// counted is a number of things, which may be one.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
 	}
-	return fmt.Sprintf("%d leases and %d keys were", d.Leases, d.Keys)
+	return fmt.Sprintf("%d %s", n, thing)
 }

@@ -224,6 +224,8 @@ func size(bytes int64) string {
 		return "-"
 	case bytes < 1<<20:
 		return fmt.Sprintf("%d KiB", bytes>>10)
+	case bytes >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 	}
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }

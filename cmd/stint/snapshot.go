@@ -68,7 +68,7 @@ func (o *snapshotFlags) snapshot(file string) error {
 	if err != nil {
 		return o.unread(s, "no snapshot was taken", err)
 	}
-	report.NewPrinter(os.Stderr).Line("saved revision %d (%d keys, %d bytes) to %s", t.Revision, t.Keys, t.Bytes, t.File)
+	report.NewPrinter(os.Stderr).Line("saved revision %d (%s, %d bytes) to %s", t.Revision, counted(t.Keys, "key"), t.Bytes, t.File)
 	if o.asJSON {
 		return report.JSON(os.Stdout, t)
 	}
