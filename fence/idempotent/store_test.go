@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-dev/stint/fence"
@@ -61,12 +62,14 @@ func (s *silent) Set(ctx context.Context, c fence.Claim, key string, was, now id
 
 func TestAStoreThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	for _, k := range kinds {
-		w := newWorld(t, k, true)
-		s := &silent{Store: w.s}
-		s.left.Store(2)
-		e := w.effect(func(_ context.Context, key string) (string, error) { return w.bank.pay(key), nil }, 10*time.Millisecond)
-		if out, err := idempotent.Do(context.Background(), s, w.raise(7), e); out.State != idempotent.Done || err != nil {
-			t.Errorf("%s: %v, %v", k.name, out, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, k, true)
+			s := &silent{Store: w.s}
+			s.left.Store(2)
+			e := w.effect(func(_ context.Context, key string) (string, error) { return w.bank.pay(key), nil }, 10*time.Millisecond)
+			if out, err := idempotent.Do(context.Background(), s, w.raise(7), e); out.State != idempotent.Done || err != nil {
+				t.Errorf("%s: %v, %v", k.name, out, err)
+			}
+		})
 	}
 }
