@@ -18,7 +18,7 @@ import (
 // own, so that there is one, and another when that one dies.
 const (
 	sweeping      = "sweeper"
-	sweepLease    = time.Second
+	sweepLease    = 4 * time.Second
 	sweepInterval = 50 * time.Millisecond
 )
 

@@ -34,7 +34,7 @@ func child() int {
 	defer a.Close()
 	switch os.Getenv(childEnv) {
 	case "hold":
-		g, err := a.Acquire(ctx, ask(name, who, 2*time.Second))
+		g, err := a.Acquire(ctx, ask(name, who, 6*time.Second))
 		fmt.Println("granted", g.Token, err)
 	case "transaction": // takes the write lock and stays inside
 		if err := a.writer.conn.begin(func() bool { return true }); err != nil {
