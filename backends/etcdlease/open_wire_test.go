@@ -21,23 +21,29 @@ func TestAServerThatAcceptsAndNeverAnswersIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	began := time.Now()
-	_, err = connect(ctx, s)
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authority.ErrBroken) {
-		t.Fatalf("by the deadline: %v", err)
-	}
-	for _, want := range []string{addr + ": it accepted a connection", "has not answered yet", "127.0.0.1:1: connection refused"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
+	told := false
+	for limit := time.Second; !told; limit *= 2 { // a busy machine may not have come to a connection within it
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		asked := time.Now()
+		_, err = connect(ctx, s)
+		cancel()
+		if d := time.Since(asked); d > limit+10*time.Second {
+			t.Errorf("a limit of %v ended it after %v", limit, d)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authority.ErrBroken) {
+			t.Fatalf("by the deadline: %v", err)
+		}
+		told = true
+		for _, want := range []string{addr + ": it accepted a connection", "has not answered yet", "127.0.0.1:1: connection refused"} {
+			told = told && strings.Contains(err.Error(), want)
+		}
+		if !told && limit > 5*time.Second {
+			t.Fatalf("after %v: %v", limit, err)
 		}
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the error tells the password: %v", err)
-	}
-	if d := time.Since(began); d > 5*time.Second {
-		t.Errorf("it took %v", d)
 	}
 	// Nobody has said that it cannot be: who opens with more time goes on.
 	c, err := connect(t.Context(), s)
@@ -46,7 +52,7 @@ func TestAServerThatAcceptsAndNeverAnswersIsNamed(t *testing.T) {
 	}
 	defer c.close()
 	for !strings.Contains(c.words.because(), "never answers") { // until the connection is given up
-		if time.Since(began) > 30*time.Second {
+		if time.Since(began) > 45*time.Second {
 			t.Fatalf("still %s", c.words.because())
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -72,7 +78,7 @@ func TestANameThatIsNoHostIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	_, err = c.client.Get(ctx, "x", clientv3.WithLimit(1))
 	if err = c.words.explain(err); err == nil || !strings.Contains(err.Error(), "no-such-host.invalid:2379: ") {

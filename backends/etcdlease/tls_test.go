@@ -119,7 +119,7 @@ func serveTLS(cfg *tls.Config) func(net.Conn) {
 
 func open1(t *testing.T, scheme, addr, query string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	s, err := parsed(scheme + "://" + addr + query)
 	if err != nil {
