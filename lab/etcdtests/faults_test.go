@@ -118,7 +118,7 @@ func (l *life) line(c *stint.Client) <-chan leased {
 	out := make(chan leased, 1)
 	ctx := context.WithoutCancel(l.long())
 	go func() {
-		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		limited, cancel := context.WithTimeout(ctx, time.Minute)
 		lease, err := c.Acquire(limited, "job")
 		if err != nil {
 			cancel()

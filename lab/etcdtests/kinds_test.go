@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-dev/stint"
 	"github.com/stint-dev/stint/lab/etcdcluster"
 	"github.com/stint-dev/stint/lab/grpcfault"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -92,10 +91,12 @@ func TestARoundOfManyLocksIsStruckInEachWay(t *testing.T) {
 				t.Parallel()
 				w := all.on(t)
 				p := w.party()
-				leases := w.hold(p.stint(stint.Options{TTL: 10 * time.Second}), 61)
+				o, err := calm.Effective()
+				w.must(err)
+				leases := w.hold(p.stint(o), 61)
 				p.layer.Arm(fault)
 				w.eventually("a message is struck", func() bool { return p.layer.Struck() == 1 })
-				renewed := now().Add(8 * time.Second) // the stop time of what is sent from here on
+				renewed := now().Add(o.TTL - o.Margin) // the stop time of what is sent from here on
 				w.eventually("all are renewed after it", func() bool { return w.allHeld(leases, renewed) })
 				w.sameTokens(leases)
 			})
@@ -113,15 +114,16 @@ func TestACloseIsStruckInEachWay(t *testing.T) {
 			t.Parallel()
 			w := all.on(t)
 			p := w.party()
-			kept := p.acquire(ask("kept", time.Minute))
-			g := p.acquire(ask("given", 3*time.Second))
+			kept := p.acquire(ask("kept", lasting))
+			g := p.acquire(ask("given", 6*time.Second))
 			lease := clientv3.LeaseID(w.places("given")[0].lease)
 			w.must(p.auth.Release(w.long(), g))
 			p.layer.Arm(fault)
+			late := w.stopwatch()
 			began := now()
 			w.must(p.auth.Close())
 			// It waits 2 s for etcd, whatever it has to say.
-			if took := now().Sub(began); took > 5*time.Second {
+			if took := now().Sub(began); took > 5*time.Second+3*late() {
 				t.Errorf("Close took %v", took)
 			}
 			if p.layer.Struck() != 1 {
@@ -136,7 +138,7 @@ func TestACloseIsStruckInEachWay(t *testing.T) {
 			if s, err := other.auth.Inspect(w.long(), "kept"); err != nil || s.Grant != kept.Grant {
 				t.Errorf("what is held: %+v, %v; want %v", s, err, kept.Grant)
 			}
-			if next := other.acquire(ask("given", 3*time.Second)); next.Token <= g.Token {
+			if next := other.acquire(ask("given", 6*time.Second)); next.Token <= g.Token {
 				t.Errorf("token %d after %d", next.Token, g.Token)
 			}
 		})

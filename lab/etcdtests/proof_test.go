@@ -186,26 +186,3 @@ func TestAnAnswerThatComesTwiceProvesNothingTwice(t *testing.T) {
 		t.Errorf("the holder counts on another %v, etcd lets go in %d s", believed, left.TTL)
 	}
 }
-
-// TestARoundOfManyLocksOutlivesALostMessage: another attempt is made beside the
-// one that is not answered.
-func TestARoundOfManyLocksOutlivesALostMessage(t *testing.T) {
-	all := newWorld(t, 1, etcdcluster.Options{NoSync: true})
-	for _, method := range []string{keepAlive, leaseKeys, "KV/Range"} {
-		for _, kind := range []grpcfault.Kind{grpcfault.LoseRequest, grpcfault.LoseAnswer} {
-			f := grpcfault.Fault{Method: method, Kind: kind}
-			t.Run(fmt.Sprint(f), func(t *testing.T) {
-				t.Parallel()
-				w := all.on(t)
-				p := w.party()
-				o, err := calm.Effective()
-				w.must(err)
-				leases := w.hold(p.stint(o), 61)
-				p.layer.Arm(f)
-				w.eventually("a message is lost", func() bool { return p.layer.Struck() == 1 })
-				renewed := now().Add(o.TTL - o.Margin) // the stop time of what is sent from here on
-				w.eventually("all are renewed after it", func() bool { return w.allHeld(leases, renewed) })
-			})
-		}
-	}
-}

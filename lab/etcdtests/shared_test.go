@@ -110,6 +110,7 @@ func TestALostLeaseIsNeverTakenUpAgain(t *testing.T) {
 	old := w.places("one")[0]
 	beats, err := w.raw.KeepAlive(t.Context(), clientv3.LeaseID(old.lease)) // in the new leader's place
 	w.must(err)
+	<-beats
 	go func() {
 		for range beats {
 		}
