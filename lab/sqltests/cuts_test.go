@@ -16,11 +16,15 @@ import (
 // through are the targets whose connections can run through a gate.
 var through = append(append([]target{}, servers...), ways[0])
 
+// settled is what a lost COMMIT has for being settled where nothing is in the way
+// of that but a busy machine.
+const settled = 20 * time.Second
+
 // gated is a store behind a gate, and one that has a way of its own.
-func gated(t *testing.T, g target, settle time.Duration) (s, clean *store, gate *sqlservers.Gate) {
+func gated(t *testing.T, g target, settle, lock time.Duration) (s, clean *store, gate *sqlservers.Gate) {
 	t.Helper()
 	p := g.at(t)
-	p.Settle, p.Lock = settle, lockTime
+	p.Settle, p.Lock = settle, lock
 	clean = p.fresh(t, nil)
 	gate = p.db.Gate(t)
 	p.DSN = p.db.At(gate.Addr(), "")
@@ -34,7 +38,7 @@ func TestACutAroundCommitIsSettledByItself(t *testing.T) {
 	each(t, through, func(t *testing.T, g target) {
 		for _, cut := range []sqlservers.Cut{sqlservers.BeforeIt, sqlservers.BeforeReply} {
 			applied := cut == sqlservers.BeforeReply
-			s, clean, gate := gated(t, g, 5*time.Second)
+			s, clean, gate := gated(t, g, settled, lockTime)
 			gate.CutNext(cut, false)
 			c := s.raise(t, job, grant(7, "a")) // repeats itself
 			for i := range 3 {
@@ -62,7 +66,7 @@ func TestACutAroundCommitIsUnknownUntilTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	each(t, through, func(t *testing.T, g target) {
 		for _, cut := range []sqlservers.Cut{sqlservers.BeforeIt, sqlservers.BeforeReply} {
-			s, clean, gate := gated(t, g, 500*time.Millisecond)
+			s, clean, gate := gated(t, g, 500*time.Millisecond, lockTime)
 			c := s.raise(t, job, grant(7, "a"))
 			must(t, s.write(t.Context(), c, chunk(0), "v", nil))
 			gate.CutNext(cut, true)
@@ -112,7 +116,11 @@ func TestACommitThatIsStillOnItsWayIsSettledForGood(t *testing.T) {
 	t.Parallel()
 	each(t, through, func(t *testing.T, g target) {
 		for _, arrives := range []bool{true, false} {
-			s, clean, gate := gated(t, g, 10*time.Second)
+			lock := lockTime
+			if arrives { // long before the session is ended for it
+				lock = settled / 2
+			}
+			s, clean, gate := gated(t, g, settled, lock)
 			c := s.raise(t, job, grant(7, "a"))
 			gate.CutNext(sqlservers.HeldBack, false)
 			between := func() error { return nil }
@@ -141,7 +149,7 @@ func TestEveryLostRequestAndAnswerIsReportedRightly(t *testing.T) {
 	t.Parallel()
 	each(t, append(append([]target{}, servers...), ways...), func(t *testing.T, g target) {
 		all := g.at(t)
-		all.Settle = 5 * time.Second
+		all.Settle = settled
 		for _, when := range faultsql.BothSides {
 			total, every := 0, trials(4, 1) // without -long every fourth, from where chance begins
 			for i := rand.IntN(every); ; i += every {

@@ -20,6 +20,7 @@ func TestRandomInterleavingsOfTwoHoldersAndASweeperKeepTheRules(t *testing.T) {
 	t.Parallel()
 	each(t, databases, func(t *testing.T, g target) {
 		p := g.at(t)
+		p.Lock = 20 * time.Second // who holds a lock waits for its turn here, and does not hang
 		p.fresh(t, nil)
 		const workers = 4
 		seed := rand.Uint64()

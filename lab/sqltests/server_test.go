@@ -89,7 +89,9 @@ func TestAReadOnlyServerIsADefiniteNo(t *testing.T) {
 		c := s.raise(t, job, grant(7, "a"))
 		must(t, s.write(t.Context(), c, chunk(0), "v", nil))
 		setReadOnly(t, server, true)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		s.db.SetMaxIdleConns(-1) // those that are open may hear of it a moment later
+		s.db.SetMaxIdleConns(20)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		for what, do := range map[string]func() error{
 			"write":  func() error { return s.write(ctx, c, chunk(1), "v", nil) },

@@ -2,6 +2,7 @@ package sqltests
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -79,7 +80,13 @@ func eachStep(t *testing.T, sig syscall.Signal) {
 					wg.Go(func() {
 						defer func() { <-free }()
 						o := order{Place: all.beside(), Copy: w.copy, Steps: steps{at, when, sig}}
-						if err := o.play(t, &waits); err != nil {
+						err := o.play(t, &waits)
+						if errors.Is(err, errLate) { // once by chance, perhaps: what holds a raise up does so each time
+							t.Log(err)
+							o.Place = all.beside()
+							err = o.play(t, &waits)
+						}
+						if err != nil {
 							t.Errorf("%v at write %d of %d, %s: %v", sig, at, n, [...]string{"before it", "in it", "after it"}[when], err)
 						}
 					})
@@ -147,6 +154,8 @@ func (o order) play(t *testing.T, waits *waits) error {
 	return s.billedOnce(ctx, o.Copy)
 }
 
+var errLate = errors.New("the successor's raise was late")
+
 // succeed is the successor's whole job. Its raise comes through within the lock
 // time and a second, whatever the one before it is doing; and what the machine
 // takes for raises that nobody holds up, at the same moment.
@@ -170,7 +179,7 @@ func (o order) succeed(ctx context.Context, s *store, waits *waits) error {
 	}
 	waits.add(took, slowest)
 	if took > o.Place.Lock+time.Second+dearer*slowest {
-		return fmt.Errorf("the successor's raise took %v, and one that nobody holds up %v at most", took, slowest)
+		return fmt.Errorf("%w: it took %v, and one that nobody holds up %v at most", errLate, took, slowest)
 	}
 	return w.finishWork(ctx, grant(12, "b"))
 }
