@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,10 +152,11 @@ func (n *nodeStatus) ask(ctx context.Context, s *etcdlease.Servers, id uint64) {
 	defer cancel()
 	r, err := s.Client.Status(ctx, n.Address)
 	if err != nil {
-		n.Problems = []string{"no answer"}
-		if ctx.Err() == nil {
-			n.Problems = []string{s.Explain(err).Error()}
+		why := s.Explain(err)
+		if ctx.Err() != nil { // what its connection has met says more
+			why = cmp.Or(s.Trouble(n.Address), errors.New("no answer"))
 		}
+		n.Problems = []string{why.Error()}
 		return
 	}
 	n.Answers, n.Leader, n.Revision = true, r.Leader == id, r.Header.Revision
@@ -191,7 +193,7 @@ func (st clusterStatus) write(w io.Writer) error {
 	case st.NoLogin:
 		leader, leases, counter = "not known, most likely none: nobody can log in", "(not known)", "(not known)"
 	case leader == "":
-		leader = "none: nobody is granted anything"
+		leader, leases = "none: nobody is granted anything", "(not known)"
 	}
 	fmt.Fprintf(w, "leader    %s\nrevision  %s\nleases    %s\n\n", report.Clean(leader), counter, leases)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
