@@ -1,6 +1,7 @@
 package billing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -24,7 +25,7 @@ type lossy struct {
 	path   string
 	plan   faulty.Plan
 	hook   faultsql.Hook
-	pace   time.Duration
+	ttl    time.Duration // zero: 1 s
 	events []Event
 }
 
@@ -53,12 +54,13 @@ func (l *lossy) run(t *testing.T) error {
 	s := &stage{who: "A", tell: func(e Event) { l.events = append(l.events, e) }}
 	a := faulty.New(memlease.New(authority.BootClock{}), l.plan)
 	defer a.Close()
-	client, err := stint.New(s.watch(a), stint.Options{TTL: time.Second})
+	ttl := cmp.Or(l.ttl, time.Second)
+	client, err := stint.New(s.watch(a), stint.Options{TTL: ttl})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	w := &Worker{Client: client, Fence: fences, InTx: fences.InTx, Store: &Store{DB: db}, Who: "A", Pace: l.pace, Limit: time.Second, stage: s}
+	w := &Worker{Client: client, Fence: fences, InTx: fences.InTx, Store: &Store{DB: db}, Who: "A", Limit: ttl, stage: s}
 	return w.Run(ctx)
 }
 
@@ -113,8 +115,13 @@ func loseAtAuthority(t *testing.T, op string, n int, f faulty.Fault) {
 		}
 		return faulty.Pass
 	}}
-	if op == "renew" {
-		l.pace = 250 * time.Millisecond // the job lasts until the second renewal
+	if op == "renew" { // the job lasts until the renewal, however late that is
+		l.hook = func(r faultsql.Request, w faultsql.When) error {
+			for end := time.Now().Add(patience / 3); r.Op == faultsql.Commit && w == faultsql.Before && !hit.Load() && time.Now().Before(end); {
+				time.Sleep(5 * time.Millisecond)
+			}
+			return nil
+		}
 	}
 	if err := l.run(t); err != nil {
 		t.Errorf("the job did not complete: %v", err)
@@ -152,7 +159,8 @@ func TestLostAnswerOfDatabaseBillsOnce(t *testing.T) {
 func loseAtDatabase(t *testing.T, n int64, when faultsql.When) (faultsql.Request, bool) {
 	var lost atomic.Pointer[faultsql.Request]
 	drop := faultsql.Drop(n, when)
-	l := &lossy{hook: func(r faultsql.Request, w faultsql.When) error {
+	// A lease that a busy machine lost asks for more than is counted here.
+	l := &lossy{ttl: 3 * time.Second, hook: func(r faultsql.Request, w faultsql.When) error {
 		err := drop(r, w)
 		if err != nil {
 			lost.Store(&r)

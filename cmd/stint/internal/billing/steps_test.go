@@ -36,7 +36,13 @@ func TestKilledOrStoppedAtAnyStepBillsOnce(t *testing.T) {
 
 // caught starts a worker and waits until it is held at s.
 func caught(t *testing.T, s Step) (*rig, *actor) {
-	r := newRig(t, time.Second)
+	t.Helper()
+	return caughtWith(t, s, time.Second)
+}
+
+func caughtWith(t *testing.T, s Step, ttl time.Duration) (*rig, *actor) {
+	t.Helper()
+	r := newRig(t, ttl)
 	hold := Hold{Step: s}
 	switch s {
 	case Built, Checked, Admitted, HalfSent, BeforeCommit, AfterCommit:
@@ -197,7 +203,8 @@ func stopped(t *testing.T, pid int) bool {
 // because it reads only after it has raised: the chunk is not billed again.
 func TestLateWriteBeforeTheRaiseIsReadAfterIt(t *testing.T) {
 	t.Parallel()
-	r, a := caught(t, Checked) // chunk 2 is in its buffer
+	// A lost no lease before, and B's does not run out while it is held.
+	r, a := caughtWith(t, Checked, 5*time.Second) // chunk 2 is in its buffer
 	freeze(t, a)
 	b := r.start("B", 0, Hold{Step: BeforeRaise})
 	b.await("hold before its raise", held)

@@ -37,7 +37,7 @@ func TestTheGuardProcessActsAfterStintWouldAndBeforeTheStopTime(t *testing.T) {
 // Whatever wakes it, step does what is due by all that it has heard.
 func TestTheGuardProcessWaitsForTheStopTimeThatItHasHeardLast(t *testing.T) {
 	now := clock.Boot().Now()
-	first := now.Add(time.Second)
+	first := now.Add(time.Minute)
 	orders := Orders{Name: "k", Mark: "1.nobody", Grace: 100 * ms, Lead: 20 * ms, Stop: first}
 	w := watch{clock: clock.Boot(), out: report.NewPrinter(os.Stderr)}
 	next, over := w.step(orders, false)
