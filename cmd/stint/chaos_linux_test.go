@@ -104,13 +104,13 @@ func TestNoTwoCommandsOfOneNameAreAliveHoweverTheirStintsEnd(t *testing.T) {
 }
 
 // chaosTTL is long enough for a busy machine.
-const chaosTTL = 6 * time.Second
+const chaosTTL = 8 * time.Second
 
 // startMore starts stints on one name, every fifth on a terminal, until a crowd is
 // alive or all have been started. It reports whether any is left. The margin is
 // wide, since a machine that runs other tests as well takes its time to kill.
 func (w *world) startMore(stints map[int]*process, all int) bool {
-	args := []string{"run", "k", "--ttl", chaosTTL.String(), "--margin", "2500ms", "--grace", "50ms", "-q", "--", "sh", "-c", two}
+	args := []string{"run", "k", "--ttl", chaosTTL.String(), "--margin", "4s", "--grace", "50ms", "-q", "--", "sh", "-c", two}
 	crowd, alive := 12, 0
 	if *long {
 		crowd = all

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,40 @@ func startDemoAt(t *testing.T, speed string, args ...string) *demo {
 	return d
 }
 
+// steady plays a demo to its end, and plays another one if a short lease was lost
+// because the machine was busy: then there is no story to see. What makes every one
+// lose it is not taken for that.
+func steady(t *testing.T, play func() *demo) *demo {
+	t.Helper()
+	for try := 1; ; try++ {
+		d := play()
+		d.until("")
+		d.Wait()
+		if why := d.tooBusy(); why == "" {
+			return d
+		} else if try == 3 {
+			t.Fatalf("%d times: %s", try, why)
+		}
+	}
+}
+
+// tooBusy is why there was no story, of a demo that has ended.
+func (d *demo) tooBusy() string {
+	for _, why := range []string{"worker A lost its lease before it could be frozen", "worker B lost its lease with the leader that was killed"} {
+		if strings.Contains(d.stderr.String(), why) {
+			return why
+		}
+	}
+	if token := leasesOfA.FindAllStringSubmatch(strings.Join(d.lines, "\n"), 2); len(token) == 2 && token[0][1] != token[1][1] {
+		return "worker A was frozen with another lease than its first"
+	}
+	return ""
+}
+
+// leasesOfA finds the token of A's first lease, and then that of the next one, or
+// that with which it is frozen.
+var leasesOfA = regexp.MustCompile(`(\d+)  A (?:acquires the lease|is stopped with SIGSTOP)`)
+
 // until reads lines up to the first that contains word, or all of them.
 func (d *demo) until(word string) bool {
 	for d.stdout.Scan() {
@@ -135,6 +170,12 @@ func (d *demo) killed(t *testing.T, soon time.Duration) {
 	}
 }
 
+// runs waits until so many processes of the demo are there.
+func (d *demo) runs(t *testing.T, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d processes of the demo", want), func() bool { return len(processesOf(t, d.tmp)) == want })
+}
+
 // processesOf lists the processes that have the folder in their command line,
 // as every worker has.
 func processesOf(t *testing.T, folder string) (pids []string) {
@@ -168,7 +209,7 @@ func processesOfLinux(t *testing.T) (all []byte) {
 // The frozen worker's late write is refused, and every customer is charged once.
 func TestDemoBillsEveryoneOnce(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t)
+	d := steady(t, func() *demo { return startDemo(t) })
 	d.ends(t, 0)
 	d.says(t, "is stopped with SIGSTOP", "sends chunk 2: REFUSED, token 1 is lower than the fence 2",
 		"sets the job DONE again: its raise had made it RUNNING", "50,000 charged once, 0 twice, 0 never")
@@ -180,14 +221,14 @@ func TestDemoBillsEveryoneOnce(t *testing.T) {
 // Without the fence the very same write lands.
 func TestDemoUnfencedBillsAChunkTwice(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, "--unfenced")
+	d := steady(t, func() *demo { return startDemo(t, "--unfenced") })
 	d.ends(t, 1)
 	d.says(t, "LANDED", "45,000 charged once, 5,000 twice, 0 never", "without --unfenced")
 }
 
 func TestDemoTellsItselfInJSON(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t, "--json")
+	d := steady(t, func() *demo { return startDemo(t, "--json") })
 	d.ends(t, 0)
 	var steps []billing.Step
 	var last billing.Event
@@ -206,13 +247,11 @@ func TestDemoTellsItselfInJSON(t *testing.T) {
 // Ctrl-C while a worker is stopped leaves nothing running and nothing on disk.
 func TestDemoInterruptedLeavesNothing(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t)
+	d := startDemoAt(t, "2") // the last worker goes three seconds after that, and not one
 	if !d.until("is stopped with SIGSTOP") {
 		t.Fatal("nobody was stopped")
 	}
-	if left := processesOf(t, d.tmp); len(left) != 3 {
-		t.Errorf("the workers are %v, want 3", left)
-	}
+	d.runs(t, 3)
 	if err := d.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +277,7 @@ func TestDemoInterruptedAtItsBeginningSaysSo(t *testing.T) {
 // The same when the reader of its output goes away, as in "stint demo | head".
 func TestDemoWithoutReaderLeavesNothing(t *testing.T) {
 	t.Parallel()
-	d := startDemo(t)
+	d := startDemoAt(t, "2")
 	if !d.until("bills chunk 1") {
 		t.Fatal("nothing was billed")
 	}
@@ -287,7 +326,7 @@ func TestDemoRefusesOtherSpeeds(t *testing.T) {
 // Three real etcd processes; the one that leads is killed while B holds.
 func TestDemoOnEtcdOutlivesTheLeader(t *testing.T) {
 	t.Parallel()
-	d := startDemoAt(t, "2", "--authority", "etcd")
+	d := steady(t, func() *demo { return startDemoAt(t, "2", "--authority", "etcd") })
 	d.ends(t, 0)
 	d.says(t, "is killed with SIGKILL while B holds the lease", "another node leads: n", "has renewed with the new leader: the same lease",
 		"sends chunk 2: REFUSED", "50,000 charged once, 0 twice, 0 never", "B kept it, with the")
@@ -299,8 +338,6 @@ func TestDemoOnEtcdKilledLeavesNoNodes(t *testing.T) {
 	if !d.until("bills chunk 1") {
 		t.Fatal("nothing was billed")
 	}
-	if left := processesOf(t, d.tmp); len(left) != 6 {
-		t.Errorf("the processes are %v, want 3 workers and 3 nodes", left)
-	}
+	d.runs(t, 3+3) // workers and nodes
 	d.killed(t, 60*time.Second)
 }

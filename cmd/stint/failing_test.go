@@ -25,7 +25,7 @@ func TestAnAuthorityThatDoesNotAnswerIsToldSoon(t *testing.T) {
 // the user's.
 func TestAnAuthorityThatWasRemovedIsToldAndNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "2s", "--", "sleep", "100")
+	a := w.start("run", "k", "--ttl", "5s", "--", "sleep", "100")
 	db := w.open()
 	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
 	b := w.start("run", "k", "--", "touch", "started")

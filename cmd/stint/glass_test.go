@@ -25,7 +25,7 @@ func TestBreakingTheGlassOnEtcd(t *testing.T) {
 	}
 	fenced := "--fence=sqlite://" + w.path("store.db")
 	hold := func(file string, more ...string) *process {
-		args := append([]string{"run", "k", "--authority", c.url(), "--ttl", "5s"}, more...)
+		args := append([]string{"run", "k", "--authority", c.url()}, more...)
 		return w.start(append(args, "--", "sh", "-c", "echo $STINT_TOKEN >"+file+"; exec sleep 300")...)
 	}
 	release := func(token string, more ...string) *process {

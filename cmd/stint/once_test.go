@@ -92,13 +92,11 @@ func TestAHolderThatWasOvertakenRecordsNothingInTheFencesStore(t *testing.T) {
 func TestTheLeaseIsKeptForAsLongAsAtLeastSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const least = 1500 * time.Millisecond
+	const least = 3 * time.Second
 	before := time.Now()
 	a := w.start("run", "k", "--at-least", least.String(), "--", "sh", "-c", "echo >done")
 	w.content("done")
-	db := w.open()
-	b := w.start("run", "k", "--", "sh", "-c", "echo >second")
-	w.waiting(db, "k", 1)
+	b := w.start("run", "k", "--", "sh", "-c", "echo >second") // on a slow machine it may come too late to wait
 	w.content("second")
 	if d := time.Since(before); d < least {
 		t.Errorf("the second one was let in after %v", d)
@@ -136,7 +134,7 @@ func TestASignalEndsTheKeepingAtOnce(t *testing.T) {
 func TestAKeptLeaseRunsOutWhenItsStintIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "1s", "--at-least", "1h", "--", "true")
+	a := w.start("run", "k", "--ttl", "5s", "--at-least", "1h", "--", "true")
 	a.told("is kept until")
 	a.signal(syscall.SIGKILL)
 	a.code()

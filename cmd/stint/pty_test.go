@@ -170,8 +170,9 @@ func TestStopAndContinueAtTheTerminal(t *testing.T) {
 // A job that was stopped for longer than its lease is over when it is
 // continued.
 func TestAStopThatOutlastsTheLeaseEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	m := w.startOnTerminal("sh", "-c", `set -m; stint run k --ttl 2s -- inforeground; echo "stopped $?"; `+
+	m := w.startOnTerminal("sh", "-c", `set -m; stint run k --ttl 5s -- inforeground; echo "stopped $?"; `+
 		`stint run k -q -- echo the next one ran; fg >/dev/null; echo "end $?"`)
 	m.shows("foreground true")
 	m.types("\x1a")
@@ -230,7 +231,7 @@ func TestFgGivesTheCommandTheTerminal(t *testing.T) {
 
 func TestReleaseAsksAtTheTerminal(t *testing.T) {
 	w := newWorld(t)
-	holder := w.start("run", "k", "--ttl", "5s", "--", "sleep", "100")
+	holder := w.start("run", "k", "--", "sleep", "100")
 	db := w.open()
 	eventually(t, "k is held", func() bool { return w.inspect(db, "k").Held })
 	m := w.startOnTerminal("stint", "release", "k", "--token", "1", "--reason", "test")

@@ -122,7 +122,7 @@ const family = `trap "" TERM; sleep 100 & echo $! >p1; setsid sleep 100 & echo $
 
 func TestALeaseThatWasBrokenEndsEveryProcess(t *testing.T) {
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "2s", "--", "sh", "-c", family)
+	a := w.start("run", "k", "--ttl", "6s", "--", "sh", "-c", family)
 	w.started("w")
 	p1, p2 := w.pid("p1"), w.pid("p2")
 	w.run("release", "k", "--token", "1", "--reason", "test", "--yes").expect(0)
@@ -163,8 +163,9 @@ func (w *world) lockFile() (unlock func()) {
 // The authority cannot be reached: every process is gone before the authority
 // lets go, and so before a rival starts.
 func TestALeaseThatCannotBeKeptEndsEveryProcessBeforeTheAuthorityLetsGo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", family)
+	a := w.start("run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--", "sh", "-c", family)
 	w.started("w")
 	p1, p2 := w.pid("p1"), w.pid("p2")
 	db := w.open()
@@ -189,8 +190,9 @@ func TestALeaseThatCannotBeKeptEndsEveryProcessBeforeTheAuthorityLetsGo(t *testi
 }
 
 func TestTermComesBeforeTheStopTimeAndIsNotTakenBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "4s", "--grace", "1s", "--", "onterm", "told")
+	a := w.start("run", "k", "--ttl", "8s", "--grace", "2500ms", "--", "onterm", "told")
 	eventually(t, "the command is ready", func() bool { _, err := os.Stat(w.path("told.ready")); return err == nil })
 	db := w.open()
 	unlock := w.lockFile()
@@ -201,7 +203,7 @@ func TestTermComesBeforeTheStopTimeAndIsNotTakenBack(t *testing.T) {
 		return err == nil
 	})
 	s := w.inspect(db, "k")
-	stop := int64((authority.BootClock{}).Now()) + int64(s.Left) - int64(800*time.Millisecond) // the margin
+	stop := int64((authority.BootClock{}).Now()) + int64(s.Left) - int64(1600*time.Millisecond) // the margin
 	if !s.Held || at >= stop {
 		t.Errorf("TERM came %v after the stop time", time.Duration(at-stop))
 	}
@@ -214,8 +216,9 @@ func TestTermComesBeforeTheStopTimeAndIsNotTakenBack(t *testing.T) {
 // A shell whose child works on alone is what loses data under a wrapper that
 // signals the shell only.
 func TestBothProcessesOfAShellAreGoneWhenTheLeaseIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", `sleep 100 & echo $! >p1; sleep 100`)
+	a := w.start("run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--", "sh", "-c", `sleep 100 & echo $! >p1; sleep 100`)
 	p1 := w.pid("p1")
 	db := w.open()
 	w.lockFile()
@@ -230,7 +233,7 @@ func TestBothProcessesOfAShellAreGoneWhenTheLeaseIsLost(t *testing.T) {
 // wakes, before anything else; meanwhile stint ok says no.
 func TestAStintThatWasFrozenKillsItsCommandWhenItWakes(t *testing.T) {
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "1s", "--", "sh", "-c", `echo $STINT_SOCKET >socket; exec witness w`)
+	a := w.start("run", "k", "--ttl", "4s", "--", "sh", "-c", `echo $STINT_SOCKET >socket; exec witness w`)
 	w.started("w")
 	socket := w.content("socket")
 	a.signal(syscall.SIGSTOP)
@@ -292,7 +295,7 @@ func TestStintOutlivesTheReaderOfItsMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := w.startTo(wr, "run", "k", "--ttl", "3s", "--", "sh", "-c", "exec witness w 2>/dev/null")
+	p := w.startTo(wr, "run", "k", "--ttl", "6s", "--", "sh", "-c", "exec witness w 2>/dev/null")
 	wr.Close()
 	w.started("w")
 	r.Close()

@@ -66,7 +66,7 @@ func allGone(pids []int) bool {
 func TestTheCommandOfAStintThatIsKilledIsEndedByTheStopTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--grace", "300ms", "--", "sh", "-c", grownFamily)
+	a := w.start("run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--grace", "300ms", "--", "sh", "-c", grownFamily)
 	pids := w.family()
 	second := guardOf(t, a.Process.Pid)
 	db := w.open()
@@ -88,7 +88,7 @@ func TestTheCommandOfAStintThatIsKilledIsEndedByTheStopTime(t *testing.T) {
 func TestTheCommandOfAStintThatIsFrozenIsEndedByTheStopTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", grownFamily)
+	a := w.start("run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--", "sh", "-c", grownFamily)
 	pids := w.family()
 	db := w.open()
 	a.signal(syscall.SIGSTOP)
@@ -103,8 +103,9 @@ func TestTheCommandOfAStintThatIsFrozenIsEndedByTheStopTime(t *testing.T) {
 }
 
 func TestAGuardProcessThatIsKilledIsReplaced(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c", grownFamily)
+	a := w.start("run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--", "sh", "-c", grownFamily)
 	pids := w.family()
 	first := guardOf(t, a.Process.Pid)
 	_ = syscall.Kill(first, syscall.SIGKILL)
@@ -119,13 +120,14 @@ func TestAGuardProcessThatIsKilledIsReplaced(t *testing.T) {
 
 // A guard process that was frozen hears first what stint has said since.
 func TestAGuardProcessThatWasFrozenEndsNoCommandWhoseLeaseIsKept(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "1s", "--", "sh", "-c", `echo >ready; until [ -e end ]; do sleep 0.02; done; exit 5`)
+	a := w.start("run", "k", "--ttl", "4s", "--", "sh", "-c", `echo >ready; until [ -e end ]; do sleep 0.02; done; exit 5`)
 	w.content("ready")
 	second := guardOf(t, a.Process.Pid)
 	_ = syscall.Kill(second, syscall.SIGSTOP)
 	frozen := time.Now()
-	eventually(t, "the lease is held for longer than the guard process knows", func() bool { return time.Since(frozen) > 2*time.Second })
+	eventually(t, "the lease is held for longer than the guard process knows", func() bool { return time.Since(frozen) > 5*time.Second })
 	_ = syscall.Kill(second, syscall.SIGCONT)
 	eventually(t, "it runs again", func() bool {
 		b, _ := os.ReadFile("/proc/" + strconv.Itoa(second) + "/stat")

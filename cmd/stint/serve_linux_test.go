@@ -39,7 +39,7 @@ func TestADiskThatFillsUpEndsANodeInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.up()
-	w.run("run", "k", "--authority", c.url(), "--ttl", "2s", "--", "true").expect(0)
+	w.run("run", "k", "--authority", c.url(), "--", "true").expect(0)
 	c.running["a"].signal(unix.SIGTERM)
 	c.running["a"].expect(0)
 }
@@ -54,7 +54,7 @@ func (c *nodes) write(p *process) {
 	defer etcd.Close()
 	junk := strings.Repeat("x", 1<<18)
 	eventually(c.t, "the disk is full", func() bool {
-		ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 		defer cancel()
 		_, _ = etcd.Put(ctx, "junk", junk) // the last one fails
 		return p.ended()
@@ -106,7 +106,7 @@ func TestAFullDiskEndsANodeInWords(t *testing.T) {
 	if err := unix.Prlimit(p.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1, Max: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
-	w.start("run", "k", "--authority", c.url(), "--ttl", "2s", "-w", "1s", "--", "true")
+	w.start("run", "k", "--authority", c.url(), "-w", "1m", "--", "true")
 	p.expect(69)
 	for _, want := range []string{"there is no room for", "stays granted", "make room"} {
 		if !strings.Contains(p.out.String(), want) {

@@ -4,25 +4,38 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// freeAddress is one on loopback where nobody listened a moment ago.
+// freeAddress is one on loopback where nobody listened a moment ago. It lies below
+// the ports that the system gives to connections and to listeners of no port in
+// particular, and below those of sqlnode: nobody else takes it before the node does.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 11_000+rand.IntN(9_000))
+		if _, given := givenAddresses.LoadOrStore(address, true); given {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
+
+// givenAddresses are those of this process's tests.
+var givenAddresses sync.Map
 
 // nodes are the processes of a cluster.
 type nodes struct {
@@ -152,7 +165,7 @@ func TestThreeNodesGoOnWithoutTheirLeader(t *testing.T) {
 	w := newWorld(t)
 	c := newNodes(w, 3)
 	c.up()
-	a := w.start("run", "k", "--authority", c.url(), "--ttl", "10s", "--", "sh", "-c", "echo $STINT_TOKEN >token; exec sleep 300")
+	a := w.start("run", "k", "--authority", c.url(), "--ttl", "20s", "--", "sh", "-c", "echo $STINT_TOKEN >token; exec sleep 300")
 	token := w.content("token")
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		leader := c.leader()

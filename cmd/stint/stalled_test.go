@@ -10,13 +10,14 @@ import (
 // up whoever writes to standard error. It must not hold up the end of the
 // command.
 func TestAStalledReaderOfItsMessagesDoesNotKeepTheCommandAlive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	r, wr, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	a := w.startTo(wr, "run", "k", "--ttl", "5s", "--margin", "2s", "--", "sh", "-c",
+	a := w.startTo(wr, "run", "k", "--ttl", "10s", "--margin", "5s", "--renew", "2s", "--", "sh", "-c",
 		`trap "" TERM; yes >&2 & echo $! >p1; exec witness w`)
 	wr.Close()
 	w.started("w") // by then, or soon after, the pipe is full

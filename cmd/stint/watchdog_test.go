@@ -35,15 +35,16 @@ func passes(d time.Duration) {
 const silentFamily = `trap "" TERM; beats silent & sleep 100 & echo $! >p1; setsid sleep 100 & echo $! >p2; exec witness w`
 
 func TestACommandThatFallsSilentIsGoneBeforeItsLeaseIsFree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--watchdog", "1s", "--grace", "200ms", "--", "sh", "-c", silentFamily)
+	a := w.start("run", "k", "--watchdog", "4s", "--grace", "200ms", "--", "sh", "-c", silentFamily)
 	w.started("w")
 	w.content("silent-ready")
 	p1, p2 := w.pid("p1"), w.pid("p2")
 	db := w.open()
 	b := w.start("run", "k", "--", "witness", "w", "10ms")
 	w.waiting(db, "k", 1)
-	passes(1500 * time.Millisecond) // signs of life, for longer than the bound
+	passes(4500 * time.Millisecond) // signs of life, for longer than the bound
 	if a.ended() {
 		t.Fatal("a command that gives signs of life was ended")
 	}
@@ -71,7 +72,7 @@ func TestTheFirstSignOfLifeIsDueFromTheStart(t *testing.T) {
 func TestAFrozenCommandIsEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--watchdog", "1s", "--", "sh", "-c", "echo $$ >pid; exec beats silent")
+	a := w.start("run", "k", "--watchdog", "4s", "--", "sh", "-c", "echo $$ >pid; exec beats silent")
 	w.content("silent-ready")
 	pid := w.pid("pid")
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -92,11 +93,11 @@ func TestACommandMayAskForMoreTimeAndForLessButNotForAnotherBound(t *testing.T) 
 	t.Parallel()
 	w := newWorld(t)
 	w.make("silent")
-	a := w.start("run", "k", "--watchdog", "300ms", "--", "beats", "silent",
-		"MAINPID=1", "WATCHDOG_USEC=3600000000", "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=1500000")
 	begun := time.Now()
+	a := w.start("run", "k", "--watchdog", "3s", "--", "beats", "silent",
+		"MAINPID=1", "WATCHDOG_USEC=3600000000", "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=6000000")
 	a.expect(76)
-	if d := time.Since(begun); d < 1500*time.Millisecond {
+	if d := time.Since(begun); d < 6*time.Second {
 		t.Errorf("it was ended after %v", d)
 	}
 	a.told("MAINPID is ignored")
@@ -108,13 +109,14 @@ func TestACommandMayAskForMoreTimeAndForLessButNotForAnotherBound(t *testing.T) 
 // A stint that was frozen for longer than the bound, but not than its lease, has
 // heard nothing: that is its own silence, not the command's.
 func TestAStintThatWasFrozenHearsWhatWasSaidBeforeItJudges(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
-	a := w.start("run", "k", "--ttl", "1m", "--watchdog", "1s", "--", "beats", "silent")
+	a := w.start("run", "k", "--ttl", "1m", "--watchdog", "4s", "--", "beats", "silent")
 	w.content("silent-ready")
 	a.signal(syscall.SIGSTOP)
-	passes(1500 * time.Millisecond)
+	passes(4500 * time.Millisecond)
 	a.signal(syscall.SIGCONT)
-	passes(1500 * time.Millisecond)
+	passes(4500 * time.Millisecond)
 	if a.ended() {
 		t.Errorf("it was ended")
 	}
