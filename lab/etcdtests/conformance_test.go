@@ -25,7 +25,7 @@ import (
 type suite struct {
 	dial         func() (*clientv3.Client, error)
 	wrap         func(*etcdlease.Authority) authority.Authority // nil: as it is
-	length, late time.Duration                                  // 10 s and 3 s if zero
+	length, late time.Duration                                  // 14 s and 3 s if zero
 }
 
 func dialing(c *etcdcluster.Cluster) func() (*clientv3.Client, error) {
@@ -50,7 +50,7 @@ func (s suite) open(t *testing.T, prefix string) authority.Authority {
 // run runs the suite, each case under a prefix of its own.
 func (s suite) run(t *testing.T) {
 	authoritytest.Run(t, authoritytest.Subject{
-		Forgets: true, Length: cmp.Or(s.length, 10*time.Second), Late: cmp.Or(s.late, 3*time.Second),
+		Forgets: true, Length: cmp.Or(s.length, 14*time.Second), Late: cmp.Or(s.late, 3*time.Second),
 		Open: func(t *testing.T) authoritytest.Handle {
 			prefix := fmt.Sprintf("suite%d", prefixes.Add(1))
 			return authoritytest.Handle{

@@ -147,7 +147,9 @@ func TestWhoLeavesTheMiddleWakesNobody(t *testing.T) {
 	g := holder.acquire(ask("job", lasting))
 	gone := line("job", lasting)
 	outs := []<-chan granted{first.stand(line("job", lasting))}
-	middle.stand(gone)
+	if _, err := middle.auth.Acquire(w.long(), gone); !errors.Is(err, authority.ErrHeld) { // and not waiting: it would come back
+		t.Fatalf("the middle: %v", err)
+	}
 	outs = append(outs, last.stand(line("job", lasting)))
 	before := last.requests("KV/Txn")
 	w.must(middle.auth.Leave(w.long(), gone))
